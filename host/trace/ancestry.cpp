@@ -87,6 +87,14 @@ bool may_have_strides(const jit::Value &value) {
   }
 }
 
+} // namespace
+
+bool is_always_contiguous(const jit::Node &node) {
+  return kContiguous.contains(node.kind().toQualString());
+}
+
+namespace {
+
 /// Null where it says nothing of the node's results.
 const c10::FunctionSchema *schema_if_told(const jit::Node &node) {
   const auto *schema = node.maybeSchema();

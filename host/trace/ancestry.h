@@ -21,6 +21,9 @@ bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 /// do not follow after an op whose result is contiguous for any arguments (mm, embedding).
 bool may_lie_as_inputs(const torch::jit::Value *tensor);
 
+/// Whether the results of `node` are contiguous for any strides and sizes of its arguments.
+bool is_always_contiguous(const torch::jit::Node &node);
+
 /// Whether each call computes the same `scalar`: of no input, and nothing is drawn. Writes to
 /// memory are not looked for.
 bool is_of_constants(const torch::jit::Value *scalar);

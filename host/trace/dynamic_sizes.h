@@ -35,6 +35,9 @@ public:
   std::optional<at::Tensor> size(const at::Tensor &t, std::int64_t dimension);
   std::optional<at::Tensor> numel(const at::Tensor &t);
 
+  /// Whether the body gets numbers that the graph reads for how `t` lies in memory.
+  bool lies_by_sizes(const at::Tensor &t, Layout read);
+
   bool is_size(const at::Tensor &t);
   /// The value of a size; what it depends on becomes exact.
   std::int64_t specialize(const at::Tensor &size, const std::string &why);

@@ -1,4 +1,5 @@
 #include "shapes/fake_tensor.h"
+#include "trace/ancestry.h"
 #include "trace/call.h"
 #include "trace/dynamic_sizes.h"
 #include "trace/numbers.h"
@@ -163,6 +164,17 @@ std::optional<at::Tensor> DynamicSizes::numel(const at::Tensor &t) {
   if (!size.known() && is_read_as_number(t))
     return read_numel(t);
   return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
+}
+
+/// The signature has the contiguity of an input.
+bool DynamicSizes::lies_by_sizes(const at::Tensor &t, Layout read) {
+  if (!is_read_as_number(t))
+    return false;
+  const jit::Value *value = sized_value(t);
+  const bool known =
+      read == Layout::contiguity && value &&
+      (value->node()->kind() == c10::prim::Param || is_always_contiguous(*value->node()));
+  return value && !known;
 }
 
 bool DynamicSizes::is_size(const at::Tensor &t) {

@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/callback.h"
+#include "program/checks.h"
 #include "program/modes.h"
 #include "shapes/fake_tensor.h"
 #include "shapes/without_data.h"
@@ -80,7 +81,9 @@ NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
       return gradients(inputs, outputs);
     if (node_->kind().is_prim() && node_->kind() != c10::prim::NumToTensor)
       return structure(inputs, outputs);
-    if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node_))
+    // A check holds at the sizes of the trace. What comes behind it is for those.
+    if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node_) ||
+        is_check(node_->kind().toQualString()))
       return Verdict::done;
     return operation(std::move(inputs), outputs);
   } catch (const c10::NotImplementedError &e) {

@@ -63,7 +63,14 @@ const std::unordered_set<std::string_view> kTakeNumbers = {
 
 // Ints that say which elements, not how many.
 const std::unordered_set<std::string_view> kPlaces = {
-    "select", "narrow start", "roll", "tril", "triu", "randint high", "randint low"};
+    "select index", "narrow start", "roll", "tril", "triu", "randint high", "randint low"};
+
+/// Whether the op's numbers say how many results it has, or how many dimensions: no graph has that
+/// as a number.
+bool counts_by_numbers(const c10::OperatorHandle &op) {
+  const OpTraits &of = traits(op);
+  return of.splits || of.drops_dimensions || op.schema().name() == "aten::flatten";
+}
 
 /// Whether an op's results are of the sizes that its numbers say.
 bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
@@ -337,8 +344,7 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
 void Scope::settle_numbers(const c10::OperatorHandle *op) {
   std::vector<NumberRead> as_constants, left;
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
-    if (op && traits(*op).splits &&
-        !read.value.isDouble()) { // it may say how many results there are
+    if (op && counts_by_numbers(*op) && !read.value.isDouble()) {
       need_read(read);
       continue;
     }

@@ -141,12 +141,12 @@ bool can_be_checked(const at::Tensor &number) {
 
 namespace {
 
-at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) {
+/// What `scalar` reads of `t`'s sizes, or of how they lie in memory.
+at::Tensor size_read(const at::Tensor &t, jit::Value *scalar, const c10::IValue &actual) {
   const bool no_data = shapes::is_fake_tensor(t);
   if (!no_data)
     current->meet(t);
-  return number(node->output(), NumberKind::integer,
-                no_data ? std::nullopt : std::optional(c10::IValue(actual)));
+  return number(scalar, kind_of(actual), no_data ? std::nullopt : std::optional(actual));
 }
 
 } // namespace
@@ -154,12 +154,32 @@ at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) 
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension) {
   jit::Value *value = tracer::getTracingState()->getValue(t);
   jit::Value *which = value->owningGraph()->insertConstant(dimension);
-  return size_read(t, record_op("aten::size", {value, which}), t.size(dimension));
+  return size_read(t, record_op("aten::size", {value, which})->output(), t.size(dimension));
 }
 
 at::Tensor read_numel(const at::Tensor &t) {
   jit::Value *value = tracer::getTracingState()->getValue(t);
-  return size_read(t, record_op("aten::numel", {value}), t.numel());
+  return size_read(t, record_op("aten::numel", {value})->output(), t.numel());
+}
+
+at::Tensor read_stride(const at::Tensor &t, std::int64_t dimension) {
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  jit::Value *which = value->owningGraph()->insertConstant(dimension);
+  return size_read(t, record_op("aten::stride", {value, which})->output(), t.stride(dimension));
+}
+
+at::Tensor read_offset(const at::Tensor &t) {
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  return size_read(t, record_op("aten::storage_offset", {value})->output(), t.storage_offset());
+}
+
+at::Tensor read_contiguity(const at::Tensor &t, at::MemoryFormat format) {
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  jit::Graph &graph = *value->owningGraph();
+  jit::Value *wanted = graph.insertConstant(static_cast<std::int64_t>(format));
+  jit::Value *truth = record_op("aten::is_contiguous", {value, wanted})->output();
+  truth->setType(c10::BoolType::get());
+  return size_read(t, insert_truth(graph, truth), t.is_contiguous(format));
 }
 
 at::Tensor tensor_of_number(const at::Tensor &number) {

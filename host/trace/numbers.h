@@ -46,6 +46,11 @@ bool can_be_checked(const at::Tensor &number);
 /// recording().
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension);
 at::Tensor read_numel(const at::Tensor &t);
+/// `t.stride(dimension)`, `t.storage_offset()` and `t.is_contiguous(memory_format)`, of a tensor
+/// that lies_by_sizes(). Requires: recording(), `t` is known.
+at::Tensor read_stride(const at::Tensor &t, std::int64_t dimension);
+at::Tensor read_offset(const at::Tensor &t);
+at::Tensor read_contiguity(const at::Tensor &t, at::MemoryFormat format);
 /// The elements of `t` are read (`what`), so the graph checks its sizes, if they depend on values.
 /// Requires: recording().
 void check_sizes(const at::Tensor &t, const std::string &what);

@@ -74,7 +74,7 @@ void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
                   op.schema().name(), text(here())));
 }
 
-void check_memory_read(const at::Tensor &t, const std::string &how) {
+void check_memory_is_own(const at::Tensor &t, const std::string &how) {
   if (!made_its_memory(t))
     reject(
         Rejection::value_read,
@@ -82,6 +82,10 @@ void check_memory_read(const at::Tensor &t, const std::string &how) {
                     "call may pass the same sizes and strides from elsewhere in memory. Move the "
                     "read out of the function, and pass it as an argument.",
                     how, text(current->here())));
+}
+
+void check_memory_read(const at::Tensor &t, const std::string &how) {
+  check_memory_is_own(t, how);
   note_strides_read(t); // what the body made lies as its inputs do
 }
 

@@ -19,6 +19,8 @@ void set_requires_grad(const at::Tensor &t, bool on);
 /// unsupported for memory that the body did not make, because the signature does not describe this
 /// memory. Else strides are part of the signature from now on.
 void check_memory_read(const at::Tensor &t, const std::string &how);
+/// The first half of it.
+void check_memory_is_own(const at::Tensor &t, const std::string &how);
 /// Whether the body made `t`'s memory, as far as it is known. Requires: recording().
 bool made_its_memory(const at::Tensor &t);
 

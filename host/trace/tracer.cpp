@@ -202,12 +202,28 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
 bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
 bool has_unknown_sizes() { return !current->inexact.empty(); }
 void note_strides_read() { current->result.reads_strides = true; }
-/// How a view lies in memory follows from sizes, also from those that depend on values. What an op
-/// has made lies the same with any.
+static bool may_be_view(const at::Tensor &t) {
+  return (t.is_view() || t.is_inference()) && !current->without_data() &&
+         !shapes::is_fake_tensor(t);
+}
 static void check_known_sizes(const at::Tensor &t) {
-  const bool may_be_view = t.is_view() || t.is_inference();
-  if (may_be_view && !current->without_data() && !shapes::is_fake_tensor(t))
+  if (may_be_view(t))
     current->check_sizes(t, "how a tensor lies in memory");
+}
+bool is_view_by_values(const at::Tensor &t) {
+  return traces_reads() && may_be_view(t) && !current->exact(t);
+}
+bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name) {
+  if (!current->exact(t)) {
+    if (!traces_reads())
+      check_size_read(t, name);
+    return traces_reads();
+  }
+  if (!current->dynamic_sizes)
+    return false;
+  current->know(t);
+  current->meet(t);
+  return current->dynamic_sizes->lies_by_sizes(t, read);
 }
 void note_strides_read(const at::Tensor &t) {
   check_known_sizes(t);

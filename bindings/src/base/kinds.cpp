@@ -2,6 +2,7 @@
 
 #include "base/known.h"
 #include "base/object.h"
+#include "base/origin.h"
 #include "base/reads_only.h"
 
 #include <algorithm>
@@ -66,6 +67,11 @@ bool changes_unseen(PyObject *value) {
   const bool of_op = module_of(type) == "torch._ops";
   return (type->tp_hash == PyObject_HashNotImplemented && !of_op) || PyIter_Check(value) ||
          is_of_a_thread(value);
+}
+
+bool is_users_tensor_class(PyTypeObject *type) {
+  return type != tensor_class() && PyType_IsSubtype(type, tensor_class()) &&
+         !is_library(origin_of_type(type));
 }
 
 bool is_own_type(PyTypeObject *type) {

@@ -26,6 +26,9 @@ bool changes_unseen(PyObject *value);
 /// and read by ops, or it only waits (a lock).
 bool is_fixed(PyTypeObject *type);
 
+/// A subclass of torch.Tensor that is the user's or a package's: its attributes may change.
+bool is_users_tensor_class(PyTypeObject *type);
+
 /// A class that tracehost defines, such as Function.
 bool is_own_type(PyTypeObject *type);
 

@@ -36,6 +36,7 @@ Known make_known() {
   k.lru_cache = type_of("functools", "_lru_cache_wrapper");
   k.enum_type = type_of("enum", "EnumMeta");
   k.simple_namespace = type_of("types", "SimpleNamespace");
+  k.string_io = type_of("io", "StringIO");
   return k;
 }
 

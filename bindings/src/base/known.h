@@ -18,6 +18,7 @@ struct Known {
   PyTypeObject *lru_cache;                  ///< of what functools.lru_cache makes
   PyTypeObject *enum_type;                  ///< enum.EnumMeta, of which classes of members are
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
+  PyTypeObject *string_io;                  ///< io.StringIO
 };
 
 /// Requires: GIL held. Made at the first call, which needs `torch` to be imported.

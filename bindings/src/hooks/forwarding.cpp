@@ -220,4 +220,15 @@ void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard)
   replace<Property>(type, name, property_type(), guard);
 }
 
+PyObject *plain_method(PyObject *original, const char *, PyObject *const *args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const trace::Paused paused;
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const trace::Paused paused;
+  return original_property(original, tensor, value);
+}
+
 } // namespace tracehost::python

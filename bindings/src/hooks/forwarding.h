@@ -21,6 +21,11 @@ void forward_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_class_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard);
 
+/// The original, with nothing recorded meanwhile. Null with an error set.
+PyObject *plain_method(PyObject *original, const char *name, PyObject *const *args,
+                       std::size_t nargsf, PyObject *kwnames);
+PyObject *plain_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value);
+
 /// Reads the original property, or stores `value` and returns None; null with an error set.
 PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value);
 

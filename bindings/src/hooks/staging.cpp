@@ -339,6 +339,10 @@ void add_staging(py::module_ &module) {
   add_block_stores(module);
   module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
+  module.def("_keeps_print", [](py::handle file) {
+    Recorder *recorder = Profile::recorder();
+    return recorder && recorder->paths().keeps_print(file.ptr());
+  });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("has_dynamic_sizes", [] { return trace::active() && trace::has_dynamic_sizes(); });
   module.def("note_raised", py::overload_cast<const std::string &>(&trace::note_raised));

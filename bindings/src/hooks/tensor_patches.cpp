@@ -5,6 +5,7 @@
 #include "base/user_line.h"
 #include "hooks/forwarding.h"
 #include "hooks/hidden_tracing.h"
+#include "hooks/layout_patches.h"
 #include "hooks/profile.h"
 #include "numbers/traced_number.h"
 #include "observe/recorder.h"
@@ -12,14 +13,12 @@
 #include "signature/tensor_meta.h"
 #include "trace/block.h"
 #include "trace/call.h"
-#include "trace/eager_region.h"
 #include "trace/gradients.h"
 #include "trace/numbers.h"
 #include "trace/state.h"
 #include "trace/tracer.h"
 
 #include <ATen/WrapDimUtils.h>
-#include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -41,17 +40,6 @@ namespace py = pybind11;
 using Args = PyObject *const *;
 
 std::string line() { return text(user_line()); }
-
-PyObject *plain_method(PyObject *original, const char *, Args args, std::size_t nargsf,
-                       PyObject *kwnames) {
-  const trace::Paused paused;
-  return PyObject_Vectorcall(original, args, nargsf, kwnames);
-}
-
-PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
-  const trace::Paused paused;
-  return original_property(original, tensor, value);
-}
 
 /// `plain`, eager's answer (stolen), or what the body gets in its place: a traced size.
 PyObject *traced_instead(PyObject *plain, PyObject *traced) {
@@ -115,52 +103,6 @@ PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor,
     return read_shape(t);
   PyObject *plain = plain_property(original, name, tensor, value);
   return plain ? traced_instead(plain, traced_shape_of(t)) : nullptr;
-}
-
-PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
-                         PyObject *kwnames) {
-  // Another memory format asks for sizes of 1, too.
-  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
-  if (name == std::string_view("is_contiguous") && !formatted)
-    trace::note_contiguity_read(THPVariable_Unpack(args[0]));
-  else
-    trace::note_strides_read(THPVariable_Unpack(args[0]));
-  return plain_method(original, name, args, nargsf, kwnames);
-}
-
-PyObject *memory_place_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
-                              PyObject *kwnames) {
-  trace::check_memory_read(THPVariable_Unpack(args[0]), name);
-  return plain_method(original, name, args, nargsf, kwnames);
-}
-
-PyObject *base_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
-  if (!value)
-    trace::check_memory_read(THPVariable_Unpack(tensor), name);
-  return plain_property(original, name, tensor, value);
-}
-
-/// A contiguous tensor is itself the result, which depends on strides. torch records the op past
-/// the op hook. The tracer would continue with the op's result, although the body has the tensor
-/// itself. In a call with other strides, that result is a copy.
-PyObject *contiguous_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
-                            PyObject *kwnames) {
-  if (!trace::recording())
-    return plain_method(original, name, args, nargsf, kwnames);
-  const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::value_of(t); // known as a capture, if it is one
-  // What comes after the tensor, positional or by name, can only be the memory format.
-  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
-  at::MemoryFormat format = at::MemoryFormat::Contiguous;
-  if (formatted && THPMemoryFormat_Check(args[1]))
-    format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
-  if (!t.is_contiguous(format))
-    return PyObject_Vectorcall(original, args, nargsf, kwnames);
-  if (format == at::MemoryFormat::Contiguous)
-    trace::note_contiguity_read(t);
-  else
-    trace::note_strides_read(t);
-  return Py_NewRef(args[0]);
 }
 
 /// By numel(), which may be a traced size.
@@ -381,23 +323,6 @@ PyObject *format_method(PyObject *original, const char *, Args args, std::size_t
               : PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
-PyObject *original_numel = nullptr; ///< torch.numel
-
-PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwnames) {
-  if (trace::guarded() && count == 1 && !kwnames && THPVariable_Check(args[0])) [[unlikely]]
-    return PyObject_CallMethod(args[0], "numel", nullptr);
-  return PyObject_Vectorcall(original_numel, args, static_cast<std::size_t>(count), kwnames);
-}
-
-void forward_numel() {
-  static constinit PyMethodDef method{"numel", nullptr, METH_FASTCALL | METH_KEYWORDS, nullptr};
-  // A cast of a function pointer is no constant expression.
-  method.ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function));
-  const py::module_ torch = py::module_::import("torch");
-  original_numel = py::object(torch.attr("numel")).release().ptr();
-  torch.attr("numel") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
-}
-
 reprfunc original_size_repr = nullptr; ///< torch.Size's
 
 /// torch's reads the number of each size.
@@ -421,11 +346,6 @@ void install_tensor_patches() {
   forward_method(type, "size", size_method);
   for (const char *name : {"numel", "nelement"})
     forward_method(type, name, numel_method);
-  for (const char *name : {"stride", "is_contiguous"})
-    forward_method(type, name, strides_method);
-  for (const char *name : {"storage_offset", "_is_view"})
-    forward_method(type, name, memory_place_method);
-  forward_method(type, "contiguous", contiguous_method);
   forward_method(type, "item", item_method);
   forward_method(type, "tolist", tolist_method);
   for (const char *name : {"numpy", "__array__"})
@@ -445,13 +365,12 @@ void install_tensor_patches() {
     forward_property(type, name, leaf_property);
   forward_property(type, "nbytes", nbytes_property);
   forward_property(type, "_version", version_property);
-  forward_property(type, "_base", base_property);
   forward_property(type, "requires_grad", requires_grad_property);
   forward_property(type, "data", data_property);
   for (const char *name : {"grad", "_grad"})
     forward_property(type, name, grad_property);
 
-  forward_numel();
+  install_layout_patches();
   original_size_repr = std::exchange(THPSizeType.tp_repr, size_repr);
   hide_tracing();
 }

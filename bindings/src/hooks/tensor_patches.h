@@ -5,7 +5,8 @@
 /// the original (a few ns). Only while this thread records do they act:
 ///
 ///   size shape numel nelement        ints as eager, traced sizes for dynamic dimensions
-///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
+///   is_leaf grad_fn                  the original's answer; it becomes part of the signature
+///   stride is_contiguous ...         layout_patches.h
 ///   tolist numpy data_ptr ...        ValueReadError with the line
 ///   data requires_grad_ ...          tracehost's own ops, as torch has no such op
 ///   grad retain_grad                 an op of the graph's (trace/gradients.h)

@@ -165,6 +165,9 @@ public:
     return std::any_of(cells_.begin(), cells_.end(),
                        [object](const auto &cell) { return PyCell_GET(cell.first) == object; });
   }
+  /// Whether the body gets hold of what print() writes to `file`, or to sys.stdout for null or
+  /// None: a StringIO that the body has made. Elsewhere the text is for people.
+  bool keeps_print(PyObject *file) const;
   /// What is known of it in the graph: its place among the objects, or -1.
   int number_of(PyObject *object);
   /// The slot through which a tensor is reached, or null.
@@ -232,6 +235,7 @@ private:
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`
   std::unordered_set<int> called_;              ///< functions, by their numbers
   std::unordered_map<PyObject *, std::pair<int, int>> cells_; ///< a function's container, its index
+  PyObject *const stdout_ = PySys_GetObject("stdout");        ///< at the call; compared alone
   std::unordered_set<PyTypeObject *> classes_;                ///< reached: those of known objects
   std::unordered_map<std::uint64_t, int> containers_;         ///< by object and place
   std::unordered_map<std::uint64_t, int> numbered_;           ///< slots by container and index

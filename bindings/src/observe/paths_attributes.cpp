@@ -242,10 +242,23 @@ static PyObject *kept_name(PyObject *name) {
   return name;
 }
 
+/// Whether the object's own attributes come before what its class has: a class attribute or a
+/// method that the user's subclass defines. torch's own are not looked for in the object.
+static bool may_be_shadowed(PyTypeObject *type, bool users, PyObject *name) {
+  PyObject *found = _PyType_Lookup(type, name);
+  if (!found)
+    return true;
+  return users && !Py_TYPE(found)->tp_descr_set && found != _PyType_Lookup(tensor_class(), name);
+}
+
 /// An attribute that torch's classes do not have.
 Paths::Position Paths::tensor_attribute(PyObject *tensor, PyObject *name, bool stores) {
-  class_attribute(Py_TYPE(tensor), name);
-  if (_PyType_Lookup(Py_TYPE(tensor), name))
+  PyTypeObject *type = Py_TYPE(tensor);
+  const bool users = is_users_tensor_class(type);
+  if (users)
+    classes_.insert(type);
+  class_attribute(type, name);
+  if (!may_be_shadowed(type, users, name))
     return {};
   if (const int object = tensor_object(tensor); object >= 0)
     return instance(object, name);

@@ -1,3 +1,4 @@
+#include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -14,6 +15,8 @@ namespace tracehost::python {
 
 /// `type.__getattribute__`: a property of the metaclass comes first, its other attributes last.
 Paths::Position Paths::type_attribute(PyTypeObject *type, PyObject *name) {
+  if (is_users_tensor_class(type))
+    classes_.insert(type);
   if (!classes_.contains(type))
     return {};
   PyTypeObject *meta = Py_TYPE(type);

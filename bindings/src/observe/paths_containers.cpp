@@ -23,6 +23,12 @@ void Paths::use(PyObject *object) {
     unguarded(graph_.path(c, s) + ", of type " + Py_TYPE(object)->tp_name);
 }
 
+bool Paths::keeps_print(PyObject *file) const {
+  PyObject *to = file && file != Py_None ? file : PySys_GetObject("stdout");
+  return to && to != stdout_ && PyObject_TypeCheck(to, known().string_io) && !knows(to) &&
+         !is_enclosed(to);
+}
+
 Paths::Position Paths::item(PyObject *object, PyObject *key) {
   if (is_traced_number(key)) { // the graph checks it, where C code asks for it
     const Owned plain(value_of(key));

@@ -118,6 +118,7 @@ private:
   void call_method(PyObject *self, std::string_view name, Arguments with_self);
   void apply(Rule rule, const Called &called, Arguments arguments);
   bool apply_store(Effect effect, const Called &called, Arguments arguments);
+  void note_print(Arguments arguments);
   void apply_read(Effect effect, const Called &called, Arguments arguments);
   bool asks_for_itself() const;
   void ask_again(const Called &called, Arguments arguments);

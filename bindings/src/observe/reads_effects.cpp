@@ -134,6 +134,18 @@ bool Reads::apply_store(Effect effect, const Called &called, Arguments arguments
   }
 }
 
+/// print(): its texts are for people, unless the body keeps them. `arguments`: with `file`.
+void Reads::note_print(Arguments arguments) {
+  PyObject *file = nullptr;
+  for (PyObject *argument : arguments)
+    if (argument && PyObject_TypeCheck(argument, known().string_io))
+      file = argument;
+  if (paths_.keeps_print(file))
+    return;
+  prints_ = frame_;
+  prints_at_ = frame_->before;
+}
+
 void Reads::apply_read(Effect effect, const Called &called, Arguments arguments) {
   PyObject *first = !arguments.empty() ? arguments[0] : nullptr;
   PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
@@ -143,8 +155,7 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       effect == Effect::elements && !called.method && looks_into(called.name, arguments);
   switch (effect) {
   case Effect::shows:
-    prints_ = frame_;
-    prints_at_ = frame_->before;
+    note_print(arguments);
     break;
   case Effect::length:
     if (first)

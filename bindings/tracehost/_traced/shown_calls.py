@@ -20,6 +20,17 @@ def is_shown() -> bool:
     return bool(calls and calls[-1])
 
 
+def note_unknown_text() -> None:
+    """A number without a value gets a text. Code that does more than raise with the text may look into it."""
+    if not is_shown():
+        _calls.unknown_texts = unknown_texts() + 1
+
+
+def unknown_texts() -> int:
+    """How many such texts this thread has made, but for those of exceptions."""
+    return _calls.__dict__.get("unknown_texts", 0)
+
+
 def forget_shown(since: int = 0) -> None:
     """An exception has ended the calls whose arguments were computed, but for the first `since`."""
     del under_way()[since:]

@@ -202,3 +202,27 @@ def test_a_trace_from_specs_has_no_value():
     f = tracehost.function(lambda x: x * math.gamma(x.sum().item()))
     with pytest.raises(tracehost.ValueReadError, match="by C code"):
         f.get_concrete_function(tracehost.TensorSpec([2], torch.float32))
+
+
+METHODS = {
+    "int": lambda n: (
+        (5).__mul__(n),
+        (5).__rpow__(n),
+        (5).__divmod__(n),
+        (5).__lt__(n),
+        (5).__eq__(n),
+    ),
+    "bool": lambda n: (True.__and__(n), True.__add__(n)),
+    "float": lambda n: ((5.0).__truediv__(n), (5.5).__add__(n), (2.0).__gt__(n)),
+    "from the class": lambda n: (int.__add__(5, n), float.__mul__(5.0, n)),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_of_a_python_number(name):
+    use = METHODS[name]
+    of_a_number = tracehost.function(lambda t: use(t.item()))
+    of_a_size = tracehost.function(lambda x: use(x.shape[0]), reduce_retracing=True)
+    for n in (3, 4, 1, 3, 2):
+        assert repr(of_a_number(torch.tensor(n))) == repr(use(n))
+        assert repr(of_a_size(torch.ones(n))) == repr(use(n))

@@ -40,9 +40,60 @@ def products(n, up):
     return n
 
 
+def text_as_an_int(n, up):
+    i = n.item()
+    return int(str(i), 10) if up > 0 else None
+
+
+def text_as_a_float(n, up):
+    i, value = n.item(), 0.0
+    if up > 0:
+        value = float(f"{i}.5")
+    return value
+
+
+def length_of_a_text(n, up):
+    i, length = n.item(), 0
+    if up > 0:
+        length = len(str(i * 10))
+    return length
+
+
+def compared_text(n, up):
+    i, found = n.item(), 0
+    if up > 0:
+        found = 1 if str(i) == "1" else 2
+    return found
+
+
+def text_as_a_key(n, up):
+    i, found = n.item(), 0
+    if up > 0:
+        found = {"1": 5}.get(str(i), 7)
+    return found
+
+
+def character(n, up):
+    i = n.item()
+    return f"{i}ab"[0] if up > 0 else "z"
+
+
 @pytest.mark.parametrize("autograph", [True, False])
 @pytest.mark.parametrize(
-    "body", [name_or_text, stored_letter, repeated_list, hexadecimal, products]
+    "body",
+    [
+        name_or_text,
+        stored_letter,
+        repeated_list,
+        hexadecimal,
+        products,
+        text_as_an_int,
+        text_as_a_float,
+        length_of_a_text,
+        compared_text,
+        text_as_a_key,
+        character,
+    ],
 )
 def test_as_eager(body, autograph):
     f = tracehost.function(body, autograph=autograph)
@@ -53,3 +104,21 @@ def test_as_eager(body, autograph):
             expected = body(*given)
             STATE.mode = "x"
             assert f(*given) == expected
+
+
+def test_a_text_of_what_is_raised_stays_in_the_graph():
+    @tracehost.function
+    def f(n, up):
+        i = n.item()
+        if up > 0:
+            if i > 1:
+                raise ValueError(f"no {i}")
+            i = i + 1
+        return i
+
+    for n, up in ((1, 1.0), (0, -1.0), (1, -1.0), (0, 1.0)):
+        assert f(torch.tensor(n), torch.tensor(up)) == n + (up > 0)
+    for n in (2, 3):
+        with pytest.raises(ValueError, match=f"no {n}"):
+            f(torch.tensor(n), torch.tensor(1.0))
+    assert f.tracing_count() == 1

@@ -353,6 +353,8 @@ IN_LISTS = {
     "of a dtype": lambda n: torch.tensor([n, 1], dtype=torch.float64),
     "of bools": lambda n: torch.as_tensor([n > 2, True]),
     "an index of a list": lambda n: TABLE[[n, 2]],
+    "a list of lists, which is a tuple": lambda n: (TABLE[[[n - 1, 0]]], TABLE[[[n - 1], [1]]]),
+    "a list of parts": lambda n: (TABLE[[slice(0, n), 1]], TABLE[[[n - 1, 0], Ellipsis]]),
     "a list in a key": lambda n: TABLE[1:, [n - 1, 0]],
     "a list that is stored to": lambda n: TABLE.clone().index_fill_(0, torch.tensor([n]), 0.0),
     "checked by torch": lambda n: torch._check(n > 0, lambda: "n is positive") or n,

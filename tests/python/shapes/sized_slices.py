@@ -279,3 +279,9 @@ def negative_dimension(x):
 @sized()
 def size_by_keyword(x):
     return x * x.size(dim=0)
+
+
+@sized()
+def index_by_lists(x):
+    n = x.shape[0]
+    return x[[n - 1]], x[[[n - 1, 0]]], x[[[n - 1], [0]]], x[[n - 1, 0], [0, 1]]

@@ -1,4 +1,4 @@
-"""An if joins a number of the graph with a tensor, or with a number of another type."""
+"""An if joins a number of the graph with a tensor. Of two types of numbers each call has the one that eager has."""
 
 import pytest
 import torch
@@ -97,9 +97,6 @@ BODIES = [
     total_in_a_while,
     of_a_read_number,
     of_a_number_and_a_tensor,
-    of_an_int_and_a_float,
-    of_a_float_and_an_int,
-    of_a_tuple,
     of_nested_ifs,
 ]
 
@@ -116,6 +113,165 @@ def test_one_graph_serves_both_sides(body, first):
         v = torch.tensor(values)
         assert numbers(f(v)) == numbers(body(v))
     assert f.tracing_count() == 1
+
+
+# ---- a bool, an int and a float: the graph checks the condition ---------------------------------
+
+
+def with_a_branch(v):
+    scale = 1
+    if v.sum() > 0:
+        scale = 1.0
+    return scale, torch.ones(2, dtype=torch.int32) * scale
+
+
+def of_a_bool_and_an_int(v):
+    found = 1
+    if v.sum() > 0:
+        found = True
+    return found
+
+
+def chosen(v):
+    return 5 if v.sum() > 0 else False
+
+
+def anded(v):
+    return (v > 1).any().item() and 5
+
+
+def ored(v):
+    return (v > 1).sum().item() or 2.5
+
+
+def negated(v):
+    return not (v > 1).any().item() and 1.5
+
+
+def returned_early(v):
+    if v.sum() > 0:
+        return 1
+    return 1.5
+
+
+def of_two_variables(v):
+    a, b = (1, 2.0) if v.sum() > 0 else (1.0, 2)
+    return a, b
+
+
+def of_an_attribute(v):
+    class Found:
+        count = 1
+
+    made = Found()
+    made.count = 2
+    if v.sum() > 0:
+        made.count = 2.0
+    return made.count
+
+
+def of_a_dict(v):
+    made = {"a": 1, "b": [2, 3]}
+    if v.sum() > 0:
+        made["a"] = 2.0
+    return made
+
+
+def of_a_case(v):
+    match (v > 0).sum().item():
+        case 1:
+            return 1
+        case 2:
+            return 2.0
+        case _:
+            return False
+
+
+def of_mixed_powers(v):
+    n = v[0].int().item()
+    return n**-1 if n > 0 else 0
+
+
+TYPED = {
+    of_an_int_and_a_float: 2,
+    of_a_float_and_an_int: 2,
+    of_a_tuple: 2,
+    with_a_branch: 2,
+    of_a_bool_and_an_int: 2,
+    chosen: 2,
+    anded: 2,
+    ored: 2,
+    negated: 2,
+    returned_early: 2,
+    of_two_variables: 2,
+    of_an_attribute: 2,
+    of_a_dict: 2,
+    of_a_case: 3,
+    of_mixed_powers: 2,
+}
+
+
+@pytest.mark.parametrize("body", TYPED, ids=lambda body: body.__name__)
+def test_each_call_has_eagers_type(body):
+    f = tracehost.function(body)
+    for values in VECTORS + VECTORS:
+        v = torch.tensor(values)
+        assert repr(f(v)) == repr(body(v))
+    assert f.tracing_count() == TYPED[body]
+
+
+def test_a_variable_that_nothing_reads_is_no_check():
+    def body(v):
+        scale = 0
+        if v.sum() > 0:
+            scale = 1.5
+        return v * 2
+
+    f = tracehost.function(body)
+    for values in VECTORS:
+        assert torch.equal(f(torch.tensor(values)), body(torch.tensor(values)))
+    assert f.tracing_count() == 1
+
+
+def halved(v):
+    scale = 1
+    while v.sum() > 1:
+        v, scale = v * 0.5, scale / 2
+    return scale, torch.ones(1, dtype=torch.int32) * scale
+
+
+def summed(v):
+    total = 0
+    for row in v:
+        total = total + row.item()
+    return total
+
+
+def summed_up_to(v):
+    total = 0
+    for i in range((v > 0).sum().item()):
+        total = total + v[i].item()
+    return total
+
+
+def largest(v):
+    best = 0
+    for row in v:
+        if row > best:
+            best = row.item()
+    return best
+
+
+LOOPS = {halved: 2, summed: 1, summed_up_to: 2, largest: 4}
+
+
+@pytest.mark.parametrize("body", LOOPS, ids=lambda body: body.__name__)
+def test_a_loop_leaves_eagers_type(body):
+    f = tracehost.function(body)
+    for values in VECTORS + VECTORS:
+        v = torch.tensor(values)
+        assert repr(f(v)) == repr(body(v))
+    assert f.tracing_count() <= LOOPS[body]
 
 
 def test_gradients_pass_by_the_joined_tensor():

@@ -6,6 +6,7 @@ The tree is changed in place: it was parsed for this conversion alone.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -206,6 +207,7 @@ class Expressions:
         if asking:
             node.args = [told(function, node.args[0])]
         raises = node is self.raised
+        file = _file_of(node)
         shows = raises or _may_show(function)
         if shows:
             node.args = [shown(a) for a in node.args]
@@ -214,7 +216,8 @@ class Expressions:
         operation = (
             "call_raised" if raises else "call_shown" if shows else "call_over" if over else "call"
         )
-        node.func = nodes.placed(nodes.operation(operation, node.func), function)
+        given = [node.func] if operation != "call_shown" or file is None else [node.func, file]
+        node.func = nodes.placed(nodes.operation(operation, *given), function)
         return node
 
     def _explicit_super(self, node: ast.Call) -> None:
@@ -316,6 +319,16 @@ def _passes_items(function: ast.expr) -> bool:
 
 
 _SHOW = {"print", "critical", "debug", "error", "exception", "info", "log", "warn", "warning"}
+
+
+def _file_of(call: ast.Call) -> ast.expr | None:
+    """Where `print(..., file=buffer)` writes to: a variable, or an attribute of one."""
+    for keyword in call.keywords:
+        value = keyword.value
+        if keyword.arg == "file":
+            named = value.value if isinstance(value, ast.Attribute) else value
+            return copy.deepcopy(value) if isinstance(named, ast.Name) else None
+    return None
 
 
 def _may_show(function: ast.expr) -> bool:

@@ -11,8 +11,10 @@ from types import (
     BuiltinFunctionType,
     CellType,
     FunctionType,
+    GeneratorType,
     MethodDescriptorType,
     MethodType,
+    MethodWrapperType,
     WrapperDescriptorType,
 )
 from typing import Any, NoReturn
@@ -236,6 +238,8 @@ def _of_builtin(f: Any) -> Any:
     of = owner if isinstance(owner, type) else type(owner)
     if _is_exact(getattr(f, "__module__", None)) or _is_exact(of.__module__):
         return _with_values(f, _value)
+    if type(owner) is GeneratorType:  # what it is sent may be what it keeps
+        return _with_values(f, _value)
     if name == "new_tensor" and isinstance(of := getattr(f, "__self__", None), torch.Tensor):
         return _new_tensor_of(of, f)
     return f
@@ -397,6 +401,11 @@ def _of_descriptor(f: Any) -> Any:
     return _with_values(f, _value) if issubclass(f.__objclass__, (int, float)) else f
 
 
+def _of_wrapper(f: Any) -> Any:
+    """`(5).__mul__`: the number is the first operand, and takes no other class for the second one."""
+    return _with_values(f, _value) if type(f.__self__) in (bool, int, float) else f
+
+
 def _of_class(f: Any) -> Any:
     """A class whose __init__ is converted: what type.__call__ does, with that one."""
     if f in _TYPES:
@@ -457,6 +466,7 @@ _BY_KIND: dict[type, Callable[[Any], Any]] = {
     MethodDescriptorType: _of_descriptor,
     WrapperDescriptorType: _of_descriptor,
     MethodType: _of_method,
+    MethodWrapperType: _of_wrapper,
     functools.partial: _of_partial,
 }
 

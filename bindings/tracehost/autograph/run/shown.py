@@ -38,9 +38,12 @@ def _shows(f: Any) -> bool:
         return False
 
 
-def call_shown(f: Any) -> Callable[..., Any]:
-    """What call() gives, for a function by whose name its arguments may be shown."""
-    return _call_under(f, _shows(f))
+def call_shown(f: Any, file: Any = None) -> Callable[..., Any]:
+    """What call() gives, for a function by whose name its arguments may be shown.
+
+    `file`: of print(), where the text goes. What the body itself reads there is a text like any other.
+    """
+    return _call_under(f, _shows(f) and not (f is print and _tracehost._keeps_print(file)))
 
 
 def call_raised(f: Any) -> Callable[..., Any]:

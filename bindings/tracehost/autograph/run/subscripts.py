@@ -6,6 +6,7 @@ While it traces, torch's own indexing would ask for the integer's value. The oth
 from __future__ import annotations
 
 import operator
+from types import EllipsisType
 from typing import Any
 
 import torch
@@ -43,7 +44,23 @@ def _is_put(tensor: Any, key: Any, value: Any) -> bool:
 
 def _without_lists(part: Any) -> Any:
     """torch takes a list with a number of the graph for a tuple."""
-    return tensor_of_numbers(part) if type(part) is list and has_numbers(part) else part
+    return tensor_of_numbers(part) if type(part) in (list, tuple) and has_numbers(part) else part
+
+
+_MOST_PARTS = 32  # from there on a list is one index to torch
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    """What torch takes for the parts of the key: it takes a list of lists for a tuple of them."""
+    if isinstance(key, tuple):
+        return key
+    if type(key) is list and len(key) < _MOST_PARTS and any(map(_is_part, key)):
+        return tuple(key)
+    return (key,)
+
+
+def _is_part(item: Any) -> bool:
+    return is_tensor(item) or item is None or isinstance(item, (list, tuple, slice, EllipsisType))
 
 
 def _taken(part: Any) -> int:
@@ -95,7 +112,7 @@ class Subscripted:
 
     def _selected(self, key: Any) -> tuple[Any, Any]:
         """The tensor with its traced integers selected, and the rest of the key."""
-        given = key if isinstance(key, tuple) else (key,)
+        given = _parts(key)
         parts = tuple(_without_lists(as_tensor(p)) for p in given)
         if not any(_is_index(p) for p in parts):
             return self._tensor, key if all(map(operator.is_, parts, given)) else parts

@@ -33,7 +33,7 @@ import torch
 
 from ..._errors import Error, ImpureSide, ValueReadError
 from ..._traced.fake_tensors import needs_data
-from ..._traced.shown_calls import forget_shown, under_way
+from ..._traced.shown_calls import forget_shown, under_way, unknown_texts
 from ..._tracehost import (
     BlockState,
     Branches,
@@ -300,7 +300,7 @@ class _If:
     def _run(self, side: int, stores: BlockStores) -> Outcome:
         outcome = Outcome(stores)
         real = self.chosen is (side == THEN)
-        shown = len(under_way())
+        shown, texts = len(under_way()), unknown_texts()
 
         def run() -> list[torch.Tensor]:
             self.began |= real
@@ -338,6 +338,8 @@ class _If:
                 raise
             if _wants_data(error):
                 raise
+            if self.checks and _is_of_a_text(error):
+                raise ImpureSide(f"gives the text of a number to C code at {line()}") from None
             if self.checks and (depends_on_values(error) or is_suppressed()):
                 raise ImpureSide(f"raises {type(error).__name__} at {line()}") from None
             check_runs_without_data(error)
@@ -347,6 +349,8 @@ class _If:
             return outcome
         if not self.branches.taken:
             number(outcome.parts, first)
+        if self.checks and not real and unknown_texts() > texts:
+            raise ImpureSide("reads the text of a number")
         return outcome
 
     def _join(self) -> None:
@@ -358,7 +362,7 @@ class _If:
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
-        join = Join(self.branches, names, self.where, self.what, lazy)
+        join = Join(self.branches, names, self.where, self.what, lazy, self.checks)
         try:
             joined = join.states(then, other, actual)
         except Exception:
@@ -428,6 +432,11 @@ def has_read_a_value() -> bool:
     except Error:
         pass
     return False
+
+
+def _is_of_a_text(error: Exception) -> bool:
+    """Whether C code can't read the text of a number, which has none in a side that does not run."""
+    return not raised_by_statement(error) and "<traced " in str(error)
 
 
 def depends_on_values(error: Exception) -> bool:

@@ -215,6 +215,8 @@ class Carrying:
         if is_number(now):
             if c.number:
                 dtype = torch.promote_types(c.dtype, dtype_of(now))
+                if dtype_of(now) != c.dtype:
+                    self._peel()  # without an iteration the number has its first type
             else:
                 dtype = common_dtype(before, now) or c.dtype
             if dtype != c.dtype:
@@ -225,6 +227,8 @@ class Carrying:
             self.tensors[c.variable, c.leaf] = now.dtype, now.device
             raise Retry
         if now.dtype != c.dtype:
+            if c.number:
+                self._peel()
             wider = torch.promote_types(c.dtype, now.dtype)
             if c.number and wider != c.dtype:
                 self.wider[c.variable, c.leaf] = wider

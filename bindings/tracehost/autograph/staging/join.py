@@ -14,6 +14,7 @@ from .state import (
     Poison,
     as_number,
     common_dtype,
+    dtype_of,
     is_marked,
     is_number,
     is_tensor,
@@ -96,10 +97,14 @@ class Join:
         where: str,
         what: str,
         lazy: tuple[str, ...],
+        checks: bool,
     ) -> None:
-        """`lazy`: names of variables that are an error only where they are used, if they can't be joined."""
+        """`lazy`: names of variables that are an error only where they are used, if they can't be joined.
+
+        `checks`: the graph may check the condition in place of a join.
+        """
         self._branches, self._names, self._where, self._what = branches, names, where, what
-        self._lazy = lazy
+        self._lazy, self._checks = lazy, checks
 
     def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
         """Raises CannotJoin for a variable that is not lazy."""
@@ -174,8 +179,7 @@ class Join:
             raise CannotJoin(message)
         return _Value(poison(name, message))
 
-    @staticmethod
-    def _leaf(x: Any, y: Any) -> Any:
+    def _leaf(self, x: Any, y: Any) -> Any:
         """The dtype of the joined tensor; None: nothing to join; a text: why not."""
         if same(x, y):
             return None
@@ -183,6 +187,8 @@ class Join:
         if not all(is_tensor(z) or is_number(z) for z in (x, y)):
             return both
         dtype = common_dtype(x, y)
+        if self._checks and dtype is not None and _differ_in_type(x, y):
+            return f"{both} (types differ)"
         if dtype is None:
             return f"{both} (dtypes differ)"
         a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
@@ -253,3 +259,11 @@ class _Value:
 
 def _needs(leaf: Any, dtype: torch.dtype) -> bool:
     return not is_tensor(leaf) or leaf.dtype != dtype
+
+
+def _differ_in_type(x: Any, y: Any) -> bool:
+    """Whether both are numbers to the user: a bool, an int and a float are three things to Python."""
+    if not all(is_number(z) or is_marked(z) for z in (x, y)):
+        return False
+    a, b = (dtype_of(z) if is_number(z) else z.dtype for z in (x, y))
+    return a != b
