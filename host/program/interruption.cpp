@@ -89,6 +89,11 @@ void InterruptionChecks::insert(jit::Block &block, bool loop) {
     ++since;
     for (jit::Block *inner : node->blocks())
       insert(*inner, node->kind() == c10::prim::Loop);
+    // libtorch's bytecode may run a loop where its one result is used, behind the loads of what is
+    // used with it. It then moves a value out in the loop's first turn. An op behind the loop keeps
+    // the order.
+    if (node->kind() == c10::prim::Loop)
+      since = kOpsBetween;
   }
 }
 

@@ -25,7 +25,6 @@ NOT_RIGHT = {
 NOT_RIGHT |= {
     # A number that C code keeps where no slot and no collector leads: it is a TracedNumber there.
     "leak_np_object_number": "SILENT",
-    "leak_generator_send_number": "FALSEERR",
     # `__index__` of the user's class gives C code a traced number.
     "cs_userobj_index": "FALSEERR",
     # As tf.function: a list for a TensorSpec becomes a tensor.

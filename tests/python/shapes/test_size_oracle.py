@@ -45,8 +45,6 @@ SPECIALIZED = {
     "shift_of_size": NUMBER,
     "and_of_size": NUMBER,
     "index_of_list": NUMBER,
-    "stride_of_transposed": "a stride is a number; it depends on the size",
-    "storage_offset_scale": "an offset is a number; it depends on the size",
     "roll_by_size": "an int[1] argument is not recorded by libtorch's tracer from a size",
     "chunk_first": "how many chunks there are depends on the size",
     "len_of_chunks": "how many chunks there are depends on the size",
@@ -57,6 +55,7 @@ SPECIALIZED = {
 RECORDED = {
     "new_tensor_of_size": "the size is recorded as a number of the graph",
     "slice_size_of_six": "the size of x[:6] is recorded as what slicing gives",
+    "index_by_lists": "a list with a size is recorded as a tensor of numbers of the graph",
 }
 # As text, a size that may vary shows that it is one (`<traced tensor int64 []>`): print never specialized.
 SHOWN = ("str_of_size", "fstring_of_size")

@@ -95,3 +95,20 @@ def test_what_a_loop_leaves_is_the_tensor_from_around_it(body):
         assert_same(*results)
         assert torch.equal(*states)
     assert (f.tracing_count(), f.stats()["hits"], f.stats()["mismatches"]) == (1, 2, 0)
+
+
+def test_what_a_loop_uses_in_each_turn_stays_for_all_of_them():
+    """libtorch's bytecode may load a value before a loop that it runs where the result is used."""
+
+    def body(x):
+        row = [10, 20, 30][x.sum().int().item()]
+        n = 3.0
+        while n > x.sum():
+            n = n - 1 / (n - 5)
+        return x * n + row
+
+    f = tracehost.function(body)
+    for values in ([1.0, 1.0], [1.0, 0.0], [1.0, 1.0]):
+        x = torch.tensor(values)
+        assert torch.equal(f(x), body(x))
+    assert f.tracing_count() == 2
