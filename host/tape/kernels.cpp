@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 
 namespace tracehost::tape {
 
@@ -62,14 +61,9 @@ constexpr std::array kKernels{
 bool has_kernel(std::string_view op) { return find_kernel(op) || has_out_kernel(op); }
 
 const Kernel *find_kernel(std::string_view op) {
-  static const auto *const by_name = [] {
-    auto *all = new std::unordered_map<std::string_view, const Kernel *>();
-    for (const Kernel &kernel : kKernels)
-      all->emplace(kernel.op, &kernel);
-    return all;
-  }();
-  const auto found = by_name->find(op);
-  return found == by_name->end() ? nullptr : found->second;
+  const auto *const found = std::find_if(kKernels.begin(), kKernels.end(),
+                                         [op](const Kernel &kernel) { return kernel.op == op; });
+  return found == kKernels.end() ? nullptr : found;
 }
 
 } // namespace tracehost::tape

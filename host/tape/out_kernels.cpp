@@ -16,7 +16,9 @@
 #include <ATen/ops/silu_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
 
-#include <unordered_map>
+#include <algorithm>
+#include <array>
+#include <vector>
 
 namespace tracehost::tape {
 namespace {
@@ -143,33 +145,40 @@ using Reduce = at::Tensor &(*)(const at::Tensor &, at::OptionalIntArrayRef, bool
                                std::optional<at::ScalarType>, at::Tensor &);
 constexpr Reduce kSum = at::cpu::sum_outf, kMean = at::cpu::mean_outf;
 
-const std::unordered_map<std::string_view, Bind> &table() {
-  static const auto *const all = new std::unordered_map<std::string_view, Bind>{
-      {"aten::mm", mm},
-      {"aten::matmul", matmul},
-      {"aten::bmm", bmm},
-      {"aten::addmm", addmm},
-      {"aten::linear", linear},
-      {"aten::softmax.int", softmax},
-      {"aten::log_softmax.int", log_softmax},
-      {"aten::gelu", gelu},
-      {"aten::silu", silu},
-      {"aten::pow.Tensor_Scalar", power},
-      {"aten::sum.dim_IntList", over_dimensions<kSum>},
-      {"aten::mean.dim", over_dimensions<kMean>},
-      {"aten::cat", cat},
-      {"aten::layer_norm", layer_norm},
-  };
-  return *all;
+struct Row {
+  std::string_view op;
+  Bind bind;
+};
+constexpr std::array kRows{
+    Row{"aten::mm", mm},
+    Row{"aten::matmul", matmul},
+    Row{"aten::bmm", bmm},
+    Row{"aten::addmm", addmm},
+    Row{"aten::linear", linear},
+    Row{"aten::softmax.int", softmax},
+    Row{"aten::log_softmax.int", log_softmax},
+    Row{"aten::gelu", gelu},
+    Row{"aten::silu", silu},
+    Row{"aten::pow.Tensor_Scalar", power},
+    Row{"aten::sum.dim_IntList", over_dimensions<kSum>},
+    Row{"aten::mean.dim", over_dimensions<kMean>},
+    Row{"aten::cat", cat},
+    Row{"aten::layer_norm", layer_norm},
+};
+
+const Row *find_row(std::string_view op) {
+  const auto *const found =
+      std::find_if(kRows.begin(), kRows.end(), [op](const Row &row) { return row.op == op; });
+  return found == kRows.end() ? nullptr : found;
 }
 
 } // namespace
 
-bool has_out_kernel(std::string_view op) { return table().contains(op); }
+bool has_out_kernel(std::string_view op) { return find_row(op) != nullptr; }
 
 OutKernel bind_out_kernel(std::string_view op, Arguments arguments, const at::Tensor &result) {
-  const auto found = table().find(op);
-  return found == table().end() ? nullptr : found->second(arguments, result);
+  const Row *const row = find_row(op);
+  return row ? row->bind(arguments, result) : nullptr;
 }
 
 } // namespace tracehost::tape

@@ -22,14 +22,16 @@
 ///
 ///     1. The guards hold for the inputs and the thread's settings (guards.h), else the interpreter
 ///     2. Inputs and new outputs are bound: their addresses go into the iterators that use them
-///     3. The steps run: a kernel (kernels.h), or an op through the dispatcher below autograd
+///     3. The steps run: a kernel (kernels.h), several as machine code (region/region.h), or an op
+///        through the dispatcher below autograd
 ///     4. The outputs go to the stack
 ///
 /// Slow path. The second call with the same sizes is recorded (evaluate.cpp, build.cpp): each op
 /// runs on copies of the inputs, by the interpreter's own code, and says sizes, strides and who
 /// shares memory with whom. A kernel whose bits differ from the op's result is not used. A run ends
 /// early where an op throws, or gives other sizes than it gave then: the interpreter serves the
-/// call from its start, as a tape writes to nothing that was there before (ops.h).
+/// call from its start, as a tape writes to nothing that was there before (ops.h). Consecutive
+/// pointwise kernels become one region at the recording (group.h, regions.cpp).
 ///
 /// Data layout. A Root is memory: of an input, a constant, a result. Views share a root; on a tape
 /// they are fixed tensors, and cost nothing. The memory of a result that no output has is taken
