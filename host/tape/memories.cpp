@@ -46,7 +46,7 @@ at::Tensor Memories::memory_for(Memory &root) {
     bytes_ += root.bytes;
     planned_.push_back(memory);
   } else {
-    stand_ins_.push_back(memory);
+    of_recording_.push_back(memory);
   }
   return memory;
 }

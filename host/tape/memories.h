@@ -9,7 +9,7 @@
 /// The memory of a tape that is being made, and the tensors over it.
 ///
 /// The memory of a result is planned: another result may have it behind the last op that reads it.
-/// Memory that is another one at each call has a stand-in for the recording.
+/// Memory that is another one at each call has other memory for the recording.
 
 namespace tracehost::tape {
 
@@ -51,7 +51,7 @@ private:
   std::unordered_map<const jit::Value *, c10::IValue> fixed_;
   std::unordered_map<const jit::Node *, std::vector<std::size_t>> last_uses_; ///< roots
   std::multimap<std::size_t, at::Tensor> pool_;                               ///< by bytes
-  std::vector<at::Tensor> planned_, stand_ins_;
+  std::vector<at::Tensor> planned_, of_recording_;
   std::size_t bytes_ = 0;
   std::size_t placed_ = 0, group_since_ = 0; ///< count placements; 0: no group
   std::vector<std::size_t> placed_at_;       ///< by root

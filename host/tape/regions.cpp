@@ -11,7 +11,7 @@
 namespace tracehost::tape {
 namespace {
 
-/// The same bits, but a NaN is as good as another one.
+/// The same bits, but for those of a NaN.
 bool same_values(const at::Tensor &a, const at::Tensor &b) {
   const auto type = a.scalar_type() == at::kDouble ? at::kLong : at::kInt;
   const at::Tensor x = a.contiguous(), y = b.contiguous();
