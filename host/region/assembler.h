@@ -69,7 +69,7 @@ private:
   void store(const RegisterMove &move, Pass pass);
   void move_stack(const RegisterMove &move, Pass pass);
 
-  // Operands of the op that is written (region_instructions.cpp).
+  // Operands of the op that is written (instructions.cpp).
   Source number(NumberBits bits);
   Source source(int k, int j);
   Vector in_vector(int k, int j);

@@ -5,7 +5,7 @@
 /// The machine code of a region's pieces.
 ///
 /// The code is written to memory that is not executable, and that is not writable once it is. It is
-/// x86-64, made with xbyak; without xbyak another file stands in (region_machine_none.cpp).
+/// x86-64, made with xbyak; without xbyak another file stands in (machine_none.cpp).
 
 namespace tracehost::region {
 

@@ -51,8 +51,8 @@ def graphs() -> dict[str, Graph]:
     product = torch.rand(8, 8)
     return {
         "150 ops, 3x3": Graph(chain, torch.rand(3, 3), 0.03),
-        "150 ops, 300x300": Graph(chain, torch.rand(300, 300), 0.75),
-        "RNN of 16 steps": Graph(rnn(16, 64), torch.rand(8, 64), 0.5),
+        "150 ops, 300x300": Graph(chain, torch.rand(300, 300), 0.25),
+        "RNN of 16 steps": Graph(rnn(16, 64), torch.rand(8, 64), 0.4),
         "MLP, batch 1": Graph(mlp, torch.rand(1, 64), 0.2),
         "MLP, batch 64": Graph(mlp, torch.rand(64, 64), 0.75),
         "transformer layer, batch 1": Graph(layer, torch.rand(1, 16, 64), 0.5),
