@@ -131,7 +131,7 @@ bool Recording::build_kernel(const jit::Node &node) {
     return false;
   const at::Tensor result = found_.result(*node.output());
   const auto dtype = result.scalar_type();
-  if (dtype != at::kFloat && dtype != at::kDouble)
+  if (!has_kernels(dtype))
     return false;
   std::vector<at::Tensor> operands;
   for (std::size_t i = 0; i < kernel->operands; ++i) {
@@ -171,10 +171,7 @@ bool Recording::build_kernel(const jit::Node &node) {
 void Recording::patch(at::TensorIteratorBase &iterator, int operand, const at::Tensor &t,
                       std::size_t root) {
   if (found_.roots[root].is_external())
-    tape_->roots_[root].patches.push_back(
-        {&iterator, operand,
-         static_cast<std::ptrdiff_t>(t.storage_offset() *
-                                     static_cast<std::int64_t>(t.itemsize()))});
+    tape_->roots_[root].patches.push_back({&iterator, operand, bytes_before(t)});
 }
 
 bool Recording::build_out_kernel(const jit::Node &node) {
@@ -205,7 +202,7 @@ bool Recording::has_only_floats(const jit::Node &node) const {
   bool floats = true;
   for (const jit::Value *input : node.inputs())
     each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
-      floats &= !t.defined() || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+      floats &= !t.defined() || has_kernels(t.scalar_type());
     });
   return floats;
 }
@@ -273,9 +270,8 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
 
 std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
                                    std::string &why) {
-  const bool switches = std::any_of(graph.nodes().begin(), graph.nodes().end(),
-                                    [](const jit::Node *node) { return switches_grad(*node); });
-  std::unique_ptr<Tape> tape(new Tape(inputs, switches));   // guards of the settings outside
+  // With guards of the settings outside.
+  std::unique_ptr<Tape> tape(new Tape(inputs, switches_grad(graph)));
   const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
   try {
     Recorded found = evaluate(graph, inputs);

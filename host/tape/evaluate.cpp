@@ -1,3 +1,4 @@
+#include "tape/guards.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
 
@@ -165,8 +166,7 @@ private:
 
   void add_tensor(const std::string &name, const at::Tensor &t, const jit::Value &value,
                   bool varies) {
-    if (!t.defined() || !t.has_storage() || t.layout() != at::kStrided || !t.device().is_cpu() ||
-        t.is_conj() || t.is_neg() || t._is_zerotensor())
+    if (!is_plain(t))
       give_up(name + " gives no plain tensor");
     if (t.requires_grad())
       give_up("records gradients");

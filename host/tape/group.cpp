@@ -1,5 +1,6 @@
 #include "tape/group.h"
 
+#include "tape/kernels.h"
 #include "tape/ops.h"
 
 #include <algorithm>
@@ -17,8 +18,7 @@ bool Group::has(const jit::Node *node) const {
 /// All results of a region have one dtype and one size.
 bool Group::takes(const at::Tensor &result) const {
   const auto dtype = result.scalar_type();
-  if ((dtype != at::kFloat && dtype != at::kDouble) || !result.is_contiguous() ||
-      result.numel() == 0)
+  if (!has_kernels(dtype) || !result.is_contiguous() || result.numel() == 0)
     return false;
   return nodes_.empty() || (dtype == plan_.dtype && result.sizes() == sizes_);
 }

@@ -17,12 +17,6 @@ namespace {
 
 constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are zero
 
-bool is_plain(const at::Tensor &t) {
-  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
-         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
-         !t.unsafeGetTensorImpl()->is_python_dispatch();
-}
-
 int precision(at::Float32Op op) {
   return static_cast<int>(at::globalContext().float32Precision(at::Float32Backend::MKLDNN, op));
 }
@@ -31,6 +25,12 @@ constexpr int kNone = static_cast<int>(at::Float32Precision::NONE),
               kIeee = static_cast<int>(at::Float32Precision::IEEE);
 
 } // namespace
+
+bool is_plain(const at::Tensor &t) {
+  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
+         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
+         !t.unsafeGetTensorImpl()->is_python_dispatch();
+}
 
 Settings Settings::now() {
   const auto local = c10::impl::tls_local_dispatch_key_set();

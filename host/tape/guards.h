@@ -31,6 +31,9 @@ struct Settings {
   int matmul = 0, convolution = 0, recurrent = 0; ///< oneDNN's precision of float32
 };
 
+/// A tensor that is nothing but values in memory of the CPU.
+bool is_plain(const at::Tensor &t);
+
 class Guards {
 public:
   /// Of the inputs of a recording. `switches_grad`: the graph enables or disables gradients, and so

@@ -20,6 +20,11 @@ struct Kernel {
   void (*run)(at::TensorIteratorBase &iterator, const c10::Scalar &alpha);
 };
 
+/// The dtypes of the tables: float32 and float64.
+inline bool has_kernels(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double;
+}
+
 /// Whether an op has a kernel, or writes to memory that is there (out_kernels.h).
 bool has_kernel(std::string_view op);
 

@@ -87,6 +87,11 @@ bool gives_tensors(const jit::Node &node) {
   });
 }
 
+bool is_grad_switch(const jit::Node &node) {
+  static const auto kind = c10::Symbol::fromQualString("aten::set_grad_enabled");
+  return node.kind() == kind;
+}
+
 } // namespace
 
 std::string full_name(const c10::FunctionSchema &schema) {
@@ -99,9 +104,10 @@ bool writes(const jit::Node &node) {
   return schema && schema->is_mutable();
 }
 
-bool switches_grad(const jit::Node &node) {
-  static const auto kind = c10::Symbol::fromQualString("aten::set_grad_enabled");
-  return node.kind() == kind;
+bool switches_grad(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const jit::Node *node) { return is_grad_switch(*node); });
 }
 
 bool is_fixed(const jit::Node &node) {
@@ -116,7 +122,7 @@ std::string why_not(const jit::Node &node) {
   const std::string name = node.kind().toQualString();
   if (!node.maybeSchema())
     return name;
-  if (switches_grad(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))
+  if (is_grad_switch(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))
     return {};
   const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
   if (!of_torch || has(kNever, name) || node.outputs().empty())

@@ -20,8 +20,8 @@ std::string full_name(const c10::FunctionSchema &schema);
 /// Whether an op writes to one of its arguments, by its schema.
 bool writes(const torch::jit::Node &node);
 
-/// `aten::set_grad_enabled`.
-bool switches_grad(const torch::jit::Node &node);
+/// Whether a graph enables or disables gradients: `aten::set_grad_enabled`.
+bool switches_grad(const torch::jit::Graph &graph);
 
 /// Whether the results that are no tensors are the same at all calls with the same sizes. Requires:
 /// the arguments that are no tensors are.

@@ -38,8 +38,7 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   while (!is_base(*value))
     value = base_of(*value, views);
   std::reverse(views.begin(), views.end());
-  if (!views.empty() && std::any_of(graph_.nodes().begin(), graph_.nodes().end(),
-                                    [](const jit::Node *node) { return switches_grad(*node); }))
+  if (!views.empty() && switches_grad(graph_))
     give_up("an output that is a view, in a graph that switches grad mode");
   if (value->node() == graph_.param_node())
     return {From::input, value->offset(), {}, std::move(views)};

@@ -75,6 +75,11 @@ struct Recorded {
 /// The first pass. Throws NoTape.
 Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
 
+/// Where a tensor's first value lies, from its storage's start.
+inline std::ptrdiff_t bytes_before(const at::Tensor &t) {
+  return static_cast<std::ptrdiff_t>(t.storage_offset() * static_cast<std::int64_t>(t.itemsize()));
+}
+
 /// `prim::ListConstruct` of such items.
 c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> items);
 

@@ -91,9 +91,7 @@ void Recording::bind_pointer(const void **pointer, const jit::Value &value) {
   const at::Tensor &t = found_.tensor(value);
   const std::size_t root = found_.root_of(t);
   if (found_.roots[root].is_external())
-    tape_->roots_[root].pointers.push_back(
-        {pointer, static_cast<std::ptrdiff_t>(t.storage_offset() *
-                                              static_cast<std::int64_t>(t.itemsize()))});
+    tape_->roots_[root].pointers.push_back({pointer, bytes_before(t)});
 }
 
 void Recording::drop_steps_of_group() {

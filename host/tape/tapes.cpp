@@ -51,22 +51,12 @@ struct Tapes::Impl {
 
   bool run(jit::Stack &stack);
   bool serve(Made &tape, jit::Stack &stack);
-  void note(c10::ArrayRef<c10::IValue> inputs);
+  void note(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
   void record(c10::ArrayRef<c10::IValue> inputs);
 };
 
-namespace {
-
-bool any_switches_grad(const jit::Graph &graph) {
-  const auto nodes = graph.nodes();
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const jit::Node *node) { return switches_grad(*node); });
-}
-
-} // namespace
-
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
-    : impl_(new Impl{graph, interruptible, any_switches_grad(graph), {}, {}, {}, {}, 0, 0, {}}) {}
+    : impl_(new Impl{graph, interruptible, tape::switches_grad(graph), {}, {}, {}, {}, 0, 0, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -87,17 +77,17 @@ bool Tapes::run(jit::Stack &stack) {
 
 bool Tapes::Impl::run(jit::Stack &stack) {
   const auto inputs = jit::last(stack, graph.inputs().size());
+  const Settings now = Settings::now();
   for (std::size_t i = 0; i < made.size(); ++i) {
-    if (!made[i].tape->guards().hold(inputs))
-      continue;
-    if (made[i].tape->guards().settings() != Settings::now())
+    const Guards &guards = made[i].tape->guards();
+    if (!guards.hold(inputs) || guards.settings() != now)
       continue;
     if (i != 0)
       std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
                   made.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     return serve(made.front(), stack);
   }
-  note(inputs);
+  note(inputs, now);
   return false;
 }
 
@@ -115,12 +105,12 @@ bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
 }
 
 /// The second call with the same sizes is recorded.
-void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs) {
-  if (recordings >= kMostRecordings || !Settings::now().are_plain() ||
+void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
+  if (recordings >= kMostRecordings || !now.are_plain() ||
       !Guards::can_be_recorded(inputs, switches_grad))
     return;
   for (std::unique_ptr<Guards> &guards : seen)
-    if (guards && guards->hold(inputs) && guards->settings() == Settings::now()) {
+    if (guards && guards->hold(inputs) && guards->settings() == now) {
       guards.reset();
       record(inputs);
       return;

@@ -149,28 +149,29 @@ at::Tensor size_read(const at::Tensor &t, jit::Value *scalar, const c10::IValue 
   return number(scalar, kind_of(actual), no_data ? std::nullopt : std::optional(actual));
 }
 
+at::Tensor read_whole(const at::Tensor &t, const char *op, std::int64_t actual) {
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  return size_read(t, record_op(op, {value})->output(), actual);
+}
+
+at::Tensor read_dimension(const at::Tensor &t, const char *op, std::int64_t dimension,
+                          std::int64_t actual) {
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  jit::Value *which = value->owningGraph()->insertConstant(dimension);
+  return size_read(t, record_op(op, {value, which})->output(), actual);
+}
+
 } // namespace
 
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension) {
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  jit::Value *which = value->owningGraph()->insertConstant(dimension);
-  return size_read(t, record_op("aten::size", {value, which})->output(), t.size(dimension));
+  return read_dimension(t, "aten::size", dimension, t.size(dimension));
 }
-
-at::Tensor read_numel(const at::Tensor &t) {
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  return size_read(t, record_op("aten::numel", {value})->output(), t.numel());
-}
-
+at::Tensor read_numel(const at::Tensor &t) { return read_whole(t, "aten::numel", t.numel()); }
 at::Tensor read_stride(const at::Tensor &t, std::int64_t dimension) {
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  jit::Value *which = value->owningGraph()->insertConstant(dimension);
-  return size_read(t, record_op("aten::stride", {value, which})->output(), t.stride(dimension));
+  return read_dimension(t, "aten::stride", dimension, t.stride(dimension));
 }
-
 at::Tensor read_offset(const at::Tensor &t) {
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  return size_read(t, record_op("aten::storage_offset", {value})->output(), t.storage_offset());
+  return read_whole(t, "aten::storage_offset", t.storage_offset());
 }
 
 at::Tensor read_contiguity(const at::Tensor &t, at::MemoryFormat format) {
