@@ -1,6 +1,8 @@
 #include "tape/build.h"
 #include "tape/ops.h"
 
+#include <ATen/ops/as_strided.h>
+
 #include <algorithm>
 
 /// The outputs of a tape that is being made: inputs, new tensors, results of ops, numbers. An
@@ -10,6 +12,20 @@ namespace tracehost::tape {
 namespace {
 
 std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
+
+/// The tensor whose memory an op made, where its result is a view of it: at::linear() of torch 2.11
+/// gives rows in other sizes. Else the result.
+at::Tensor made_by_op(const at::Tensor &result) {
+  return result.is_view() ? at::Tensor(result._base()) : result;
+}
+
+/// Makes a view with the layout of `then`.
+jit::Operation with_layout_of(const at::Tensor &then) {
+  return [sizes = then.sizes().vec(), strides = then.strides().vec(),
+          offset = then.storage_offset()](jit::Stack &stack) {
+    stack.back() = at::as_strided(stack.back().toTensor(), sizes, strides, offset);
+  };
+}
 
 } // namespace
 
@@ -37,6 +53,10 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   const jit::Value *value = &output;
   while (!is_base(*value))
     value = base_of(*value, views);
+  const bool from_op = value->node() != graph_.param_node() && found_.made(*value);
+  const at::Tensor &then = found_.tensor(*value);
+  if (from_op && then.is_view())
+    views.push_back({with_layout_of(then), {c10::IValue()}, 0});
   std::reverse(views.begin(), views.end());
   if (!views.empty() && switches_grad(graph_))
     give_up("an output that is a view, in a graph that switches grad mode");
@@ -47,6 +67,8 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   case Memory::Kind::constant:
     return {From::constant, 0, found_.values.at(value), std::move(views)};
   case Memory::Kind::called:
+    if (then.is_view())
+      tape_->bases_.insert_or_assign(root, with_layout_of(made_by_op(then)));
     return {From::called, root, {}, std::move(views)};
   default:
     return {From::fresh, add_fresh(*value), {}, std::move(views)};
@@ -88,7 +110,7 @@ const jit::Value *Recording::base_of(const jit::Value &value,
 }
 
 std::size_t Recording::add_fresh(const jit::Value &value) {
-  const at::Tensor &t = found_.tensor(value);
+  const at::Tensor t = made_by_op(found_.tensor(value));
   const std::size_t root = found_.root_of(t);
   for (std::size_t i = 0; i < tape_->fresh_.size(); ++i)
     if (tape_->fresh_[i].root == root)

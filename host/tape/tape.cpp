@@ -112,6 +112,7 @@ bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
     c10::GradMode::set_enabled(grad);
     return false;
   }
+  make_bases();
   bump_versions();
   c10::SmallVector<c10::IValue, 4> outputs;
   for (Output &output : outputs_)
@@ -132,6 +133,16 @@ void Tape::bump_versions() const {
     bump(made_[i], fresh_[i].version);
   for (const auto &[root, version] : versions_)
     bump(called_[root], version);
+}
+
+/// Below autograd, an op's result is no view of a tensor that the op made.
+void Tape::make_bases() {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  for (auto &[root, operation] : bases_) {
+    jit::Stack stack{std::move(called_[root])};
+    operation(stack);
+    called_[root] = std::move(stack.back()).toTensor();
+  }
 }
 
 c10::IValue Tape::output(Output &output, c10::ArrayRef<c10::IValue> given,

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -125,6 +126,7 @@ private:
   void bind_all(c10::ArrayRef<c10::IValue> given);
   bool run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)());
   void bump_versions() const;
+  void make_bases();
 
   Tape(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) : guards_(inputs, switches_grad) {}
   void bind(std::size_t root, void *data);
@@ -142,6 +144,8 @@ private:
   std::vector<Output> outputs_;
   /// Roots of ops' results that the graph writes to, and how often.
   std::vector<std::pair<std::size_t, std::int64_t>> versions_;
+  /// What makes the base of an op's result that is a view for autograd, by root.
+  std::map<std::size_t, jit::Operation> bases_;
   // Of the run under way:
   std::vector<at::Tensor> called_; ///< by root: what an op gave
   std::vector<at::Tensor> made_;   ///< by place in fresh_

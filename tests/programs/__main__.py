@@ -80,7 +80,7 @@ def in_a_process(name: str, seconds: int) -> dict:
 
 
 def failed(name: str, text: str) -> dict:
-    return {"row": name, "outcome": "crash", "text": text, "line": "", "traces": 0, "ratio": 0.0, "why": "", "warned": []}  # fmt: skip
+    return {"row": name, "outcome": "crash", "text": text, "line": "", "traces": 0, "ratio": 0.0, "why": "", "warned": [], "runs_by": []}  # fmt: skip
 
 
 def summary(result: dict) -> str:

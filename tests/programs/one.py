@@ -32,6 +32,7 @@ class Outcome:
     ratio: float = 0.0  # time of a hit over that of an eager call
     why: str = ""  # what the last trace said, where there were many
     warned: list[str] = field(default_factory=list)
+    runs_by: list[str] = field(default_factory=list)  # of each graph
 
 
 def run(name: str) -> dict:
@@ -52,6 +53,7 @@ def run(name: str) -> dict:
     outcome.why = reason() if outcome.traces > ENOUGH else ""
     kinds = {f"{w.category.__name__}: {w.message}"[:SHOWN] for w in caught if is_ours(w)}
     outcome.warned = sorted(kinds)
+    outcome.runs_by = [s.runs_by for f in functions for s in f.specializations()]
     return asdict(outcome)
 
 

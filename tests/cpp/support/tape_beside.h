@@ -72,7 +72,11 @@ private:
     EXPECT_EQ(t.storage_offset(), then.storage_offset());
     EXPECT_EQ(t.storage().nbytes(), then.storage().nbytes());
     EXPECT_EQ(t.scalar_type(), then.scalar_type());
-    EXPECT_EQ(t.is_view(), then.is_view());
+    ASSERT_EQ(t.is_view(), then.is_view());
+    if (t.is_view()) {
+      EXPECT_EQ(t._base().sizes(), then._base().sizes());
+      EXPECT_EQ(t._base().strides(), then._base().strides());
+    }
     EXPECT_EQ(t._version(), then._version());
     const at::Tensor a = t.contiguous(), b = then.contiguous();
     EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0) << a << b;

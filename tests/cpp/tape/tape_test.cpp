@@ -128,6 +128,22 @@ TEST(Tape, ResultsOfCalledOpsAreHandedOut) {
   EXPECT_TRUE(found[0].is_same(found[2]));
 }
 
+TEST(Tape, AViewThatAnOpGivesIsAView) {
+  const Beside graph(R"IR(graph(%x : Tensor, %y : Tensor):
+  %none : NoneType = prim::Constant()
+  %equation : str = prim::Constant[value="ij,jk->ki"]()
+  %xs : Tensor[] = prim::ListConstruct(%x, %y)
+  %a : Tensor = aten::einsum(%equation, %xs, %none)
+  %b : Tensor = aten::t(%a)
+  return (%a, %b))IR",
+                     {at::zeros({4, 3}), at::zeros({3, 5})});
+  ASSERT_TRUE(graph.tape) << graph.why;
+  graph.expect_same({at::randn({4, 3}), at::randn({3, 5})});
+  const Tensors found = graph.by_tape(Tensors{at::randn({4, 3}), at::randn({3, 5})});
+  EXPECT_TRUE(found[0].is_view());
+  EXPECT_TRUE(found[1]._base().is_same(found[0]._base()));
+}
+
 struct Without {
   const char *why;
   const char *nodes;
