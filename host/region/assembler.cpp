@@ -42,18 +42,28 @@ std::size_t RegionAssembler::write(const Piece &piece) {
   return start;
 }
 
-/// Four vectors at a time; two where values would lose their registers.
+/// As many vectors at a time as the processor can have under way, but that no value loses its
+/// register. Instructions of a chain wait for each other, those on other vectors do not.
 void RegionAssembler::choose_registers() {
-  const int available = wide_ ? 31 : 14;
-  most_vectors_ = 4;
-  const int needed = groups_needed(*piece_);
-  if (available / most_vectors_ >= needed)
+  const int available = wide_ ? 31 : 14, needed = groups_needed(*piece_);
+  for (most_vectors_ = fits_eight() ? 8 : 4; most_vectors_ > 2; most_vectors_ /= 2) {
+    if (available / most_vectors_ < needed)
+      continue;
     plan_ = plan_registers(*piece_, available / most_vectors_);
-  if (available / most_vectors_ < needed || plan_.losses > 0) {
-    most_vectors_ = 2;
-    plan_ = plan_registers(*piece_, available / most_vectors_);
+    if (plan_.losses == 0)
+      break;
   }
+  if (most_vectors_ == 2)
+    plan_ = plan_registers(*piece_, available / most_vectors_);
   keep_numbers();
+}
+
+/// There are masks for four vectors, and the code should fit into 32 KB with the loops for fewer.
+bool RegionAssembler::fits_eight() const {
+  constexpr std::size_t kMostOps = 200;
+  return piece_->ops.size() <= kMostOps &&
+         std::none_of(piece_->ops.begin(), piece_->ops.end(),
+                      [](const PieceOp &op) { return op.code == RegionCode::where; });
 }
 
 /// The numbers that are read most have a register each, as far as there are any.
@@ -113,6 +123,8 @@ void RegionAssembler::leave() {
 
 void RegionAssembler::write_loops() {
   write_loop(most_vectors_);
+  if (most_vectors_ == 8)
+    write_loop(4);
   // Eager's maximum_stub takes 64 bytes at a time at either capability, and the rest is its tail.
   const int next = depends_on_tail(*piece_) ? 64 / vector_bytes_ : 2;
   if (next < most_vectors_)

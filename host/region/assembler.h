@@ -54,6 +54,7 @@ private:
   Vector mask_vector() const { return vector(most_vectors_ - 1); } ///< AVX2: free in a tail
 
   void choose_registers();
+  bool fits_eight() const;
   void keep_numbers();
   void enter();
   void leave();
