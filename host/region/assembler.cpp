@@ -15,10 +15,13 @@ using What = RegisterMove::What;
 /// reach.
 constexpr int kMostStack = 32 << 10;
 
+bool is_extreme(const PieceOp &op) {
+  return op.code == RegionCode::maximum || op.code == RegionCode::minimum;
+}
+bool compares(const PieceOp &op) { return op.code == RegionCode::where || is_extreme(op); }
+
 bool depends_on_tail(const Piece &piece) {
-  return std::any_of(piece.ops.begin(), piece.ops.end(), [](const PieceOp &op) {
-    return op.code == RegionCode::maximum || op.code == RegionCode::minimum;
-  });
+  return std::any_of(piece.ops.begin(), piece.ops.end(), is_extreme);
 }
 
 } // namespace
@@ -62,8 +65,7 @@ void RegionAssembler::choose_registers() {
 bool RegionAssembler::fits_eight() const {
   constexpr std::size_t kMostOps = 200;
   return piece_->ops.size() <= kMostOps &&
-         std::none_of(piece_->ops.begin(), piece_->ops.end(),
-                      [](const PieceOp &op) { return op.code == RegionCode::where; });
+         std::none_of(piece_->ops.begin(), piece_->ops.end(), compares);
 }
 
 /// The numbers that are read most have a register each, as far as there are any.

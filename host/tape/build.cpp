@@ -2,6 +2,7 @@
 
 #include "tape/ops.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
@@ -16,6 +17,48 @@ namespace {
 
 /// Above, a call is bound by its memory and not by what a tape saves.
 constexpr std::size_t kMostBytes = 8 << 20;
+
+/// Of float32 or float64: as eager's of the same operands. None: eager would make a copy.
+std::optional<at::TensorIterator> iterator_over(at::Tensor &out,
+                                                const std::vector<at::Tensor> &operands) {
+  switch (operands.size()) {
+  case 1:
+    if (out.sizes() != operands[0].sizes())
+      return std::nullopt;
+    return at::TensorIterator::unary_op(out, operands[0]);
+  case 2:
+    return at::TensorIterator::borrowing_binary_op(out, operands[0], operands[1]);
+  default:
+    at::TensorIteratorConfig config;
+    config.add_output(out);
+    for (const at::Tensor &operand : operands)
+      config.add_const_input(operand);
+    return config.promote_inputs_to_common_dtype(true)
+        .cast_common_dtype_to_outputs(true)
+        .enforce_safe_casting_to_output(true)
+        .build();
+  }
+}
+
+/// The state of torch's generator is at the end what it was, if the graph draws.
+class GeneratorKept {
+public:
+  explicit GeneratorKept(const jit::Graph &graph) {
+    const auto nodes = graph.nodes();
+    if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
+      state_ = at::detail::getDefaultCPUGenerator().get_state();
+  }
+  GeneratorKept(const GeneratorKept &) = delete;
+  GeneratorKept &operator=(const GeneratorKept &) = delete;
+  ~GeneratorKept() { restore(); }
+  void restore() const {
+    if (state_.defined())
+      at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state_);
+  }
+
+private:
+  at::Tensor state_;
+};
 
 bool same_bits(const at::Tensor &a, const at::Tensor &b) {
   const at::Tensor x = a.contiguous(), y = b.contiguous();
@@ -82,14 +125,17 @@ void Recording::build(const jit::Node &node) {
   const bool is_step =
       any(node.outputs(), varies) ||
       (!is_list && node.kind() != c10::prim::Constant && node.kind() != c10::prim::ListUnpack &&
-       (computes || writes(node) || node.outputs().empty()));
+       !does_nothing(node) && (computes || writes(node) || node.outputs().empty()));
   if (!is_step)
     return fix_all(node);
   ++tape_->ops_;
-  const bool can_be_kernel =
-      computes && !any(node.inputs(), varies) && !writes(node) && has_plain_result(node);
-  join_group(node, can_be_kernel);
-  if (can_be_kernel && (build_kernel(node) || build_out_kernel(node)))
+  const bool is_new = computes && !writes(node) && has_plain_result(node);
+  const bool fixed = !any(node.inputs(), varies);
+  join_group(node, is_new && fixed);
+  note_effects(node);
+  if ((is_new || writes_in_place(node)) && build_kernel(node))
+    return;
+  if (is_new && fixed && build_out_kernel(node))
     return;
   leave_group();
   if (is_list)
@@ -103,6 +149,18 @@ void Recording::fix_all(const jit::Node &node) {
     memories_.fix(*output);
 }
 
+/// The steps at which the graph first writes to an input, and draws.
+void Recording::note_effects(const jit::Node &node) {
+  const auto next = static_cast<std::ptrdiff_t>(tape_->steps_.size());
+  for (const std::size_t i : written_arguments(node))
+    each_tensor(found_.values.at(node.input(i)), [&](const at::Tensor &t) {
+      if (t.defined() && found_.roots[found_.root_of(t)].written)
+        first_write_.emplace(found_.root_of(t), next);
+    });
+  if (draws(node))
+    first_draw_ = std::min(first_draw_, next);
+}
+
 /// One result that fills its memory, which the tape could have made.
 bool Recording::has_plain_result(const jit::Node &node) const {
   if (node.outputs().size() != 1)
@@ -113,18 +171,25 @@ bool Recording::has_plain_result(const jit::Node &node) const {
              t.storage().nbytes();
 }
 
-/// An operand of a kernel; undefined: none.
-at::Tensor Recording::operand(const jit::Value &value) const {
-  const c10::IValue &fixed = memories_.fixed(value);
-  if (fixed.isTensor())
-    return fixed.toTensor();
-  if (!fixed.isScalar())
-    return {};
-  at::Tensor number = at::scalar_to_tensor(fixed.toScalar());
-  number.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return number;
+/// The number that an argument was at the recording; none: it is no number.
+std::optional<c10::Scalar> Recording::number(const jit::Value &value) const {
+  const c10::IValue &found = found_.values.at(&value);
+  return found.isScalar() ? std::optional(found.toScalar()) : std::nullopt;
 }
 
+/// An operand of a kernel; undefined: none.
+at::Tensor Recording::operand(const jit::Value &value) const {
+  if (found_.values.at(&value).isTensor())
+    return memories_.fixed(value).toTensor();
+  const auto given = number(value);
+  if (!given)
+    return {};
+  at::Tensor tensor = at::scalar_to_tensor(*given);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+/// A kernel for an op with a result of its own, or for one that writes to its first argument.
 bool Recording::build_kernel(const jit::Node &node) {
   const Kernel *kernel = find_kernel(full_name(node.schema()));
   if (!kernel)
@@ -134,36 +199,53 @@ bool Recording::build_kernel(const jit::Node &node) {
   if (!has_kernels(dtype))
     return false;
   std::vector<at::Tensor> operands;
+  std::vector<SlotArgument> slots;
   for (std::size_t i = 0; i < kernel->operands; ++i) {
-    operands.push_back(operand(*node.input(i)));
+    const jit::Value &argument = *node.input(kernel->first + i);
+    operands.push_back(operand(argument));
     const at::Tensor &t = operands.back();
-    // A constant is cast here once; a tensor would be cast from the memory of this recording.
-    const bool is_constant = !found_.values.at(node.input(i)).isTensor();
-    if (!t.defined() || (t.scalar_type() != dtype && !is_constant))
+    // A number is cast to the dtype; a tensor would be cast from the memory of this recording.
+    const bool is_number = !found_.values.at(&argument).isTensor();
+    if (!t.defined() || (t.scalar_type() != dtype && !is_number))
       return false;
+    if (found_.varies(argument))
+      slots.push_back({i + 1, slot_of_.at(&argument)});
   }
-  const bool has_alpha = node.inputs().size() > kernel->operands;
-  const c10::Scalar alpha =
-      has_alpha ? memories_.fixed(*node.input(kernel->operands)).toScalar() : 1;
+  const std::size_t next = kernel->first + kernel->operands;
+  const jit::Value *last = node.inputs().size() > next ? node.input(next) : nullptr;
+  const auto alpha = last ? number(*last) : c10::Scalar(1);
+  if (!alpha)
+    return false;
   const std::size_t root = root_of(*node.output());
   place(root);
   memories_.fix(*node.output());
   at::Tensor out = memories_.fixed(*node.output()).toTensor();
-  auto iterator = operands.size() == 1
-                      ? at::TensorIterator::unary_op(out, operands[0])
-                      : at::TensorIterator::borrowing_binary_op(out, operands[0], operands[1]);
-  auto step = std::make_unique<Tape::KernelStep>(*kernel, alpha, std::move(iterator));
-  step->run(*tape_);
-  if (!same_bits(out, result))
+  auto iterator = iterator_over(out, operands);
+  if (!iterator)
     return false;
+  auto step = std::make_unique<Tape::KernelStep>(*kernel, *alpha, std::move(*iterator));
+  step->numbers = slots;
+  if (last && found_.varies(*last))
+    step->alpha_slot = slot_of_.at(last);
+  // A step that is none after all leaves what it wrote to as it was.
+  const at::Tensor before = writes(node) ? out.clone() : at::Tensor();
+  step->run_kernel(step->iterator, *alpha);
+  if (!same_bits(out, result)) {
+    if (before.defined())
+      out.copy_(before);
+    return false;
+  }
   patch(step->iterator, 0, out, root);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (const c10::IValue &value = found_.values.at(node.input(i)); value.isTensor())
+    if (const c10::IValue &value = found_.values.at(node.input(kernel->first + i));
+        value.isTensor())
       patch(step->iterator, static_cast<int>(i) + 1, operands[i], found_.root_of(value.toTensor()));
   tape_->kept_.push_back(std::move(out));
   for (at::Tensor &t : operands)
     tape_->kept_.push_back(std::move(t));
   ++tape_->kernels_;
+  if (!step->numbers.empty() || step->alpha_slot) // a number may be complex
+    last_call_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
   tape_->steps_.push_back(std::move(step));
   return true;
 }
@@ -247,6 +329,7 @@ void Recording::build_call(const jit::Node &node) {
     if (found_.made(*output) && !is_uninitialized(node) &&
         !same_bits(tape_->called_[root_of(*output)], found_.result(*output)))
       give_up(std::string(node.kind().toQualString()) + " gives other bits each time");
+  last_call_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
   tape_->steps_.push_back(std::move(step));
 }
 
@@ -274,7 +357,9 @@ std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::I
   std::unique_ptr<Tape> tape(new Tape(inputs, switches_grad(graph)));
   const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
   try {
+    const GeneratorKept generator(graph);
     Recorded found = evaluate(graph, inputs);
+    generator.restore();
     const at::AutoGradMode again(tape->guards().settings().grad);
     const at::AutoDispatchBelowADInplaceOrView below;
     return Recording(graph, std::move(found), std::move(tape)).make(inputs);

@@ -6,7 +6,9 @@
 #include "tape/steps.h"
 #include "tape/tape.h"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 /// The second pass: each op becomes nothing (a view), a kernel, or a call. It runs at once, and its
 /// result must have the bits of the first pass.
@@ -29,6 +31,7 @@ private:
   // build.cpp: the steps
   void build(const jit::Node &node);
   void fix_all(const jit::Node &node);
+  void note_effects(const jit::Node &node);
   bool has_plain_result(const jit::Node &node) const;
   bool has_only_floats(const jit::Node &node) const;
   bool build_kernel(const jit::Node &node);
@@ -36,6 +39,7 @@ private:
   void build_list(const jit::Node &node);
   void build_call(const jit::Node &node);
   at::Tensor operand(const jit::Value &value) const;
+  std::optional<c10::Scalar> number(const jit::Value &value) const;
   void patch(at::TensorIteratorBase &iterator, int operand, const at::Tensor &t, std::size_t root);
   void note_reads(const jit::Node &node);
   void add_arguments(const jit::Node &node, std::vector<c10::IValue> &arguments,
@@ -57,7 +61,8 @@ private:
   bool is_base(const jit::Value &value) const;
   const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views) const;
   std::size_t add_fresh(const jit::Value &value);
-  void note_versions();
+  void note_writes();
+  at::Tensor room_for(std::size_t root);
 
   std::size_t root_of(const jit::Value &value) const {
     return found_.root_of(found_.tensor(value));
@@ -71,6 +76,10 @@ private:
   Group group_;
   std::size_t first_of_group_ = 0; ///< step
   bool joined_ = false;            ///< the op that is built is the group's last
+  // Indexes of steps; a call may end the run early.
+  std::ptrdiff_t last_call_ = -1, first_draw_ = PTRDIFF_MAX;
+  std::unordered_map<std::size_t, std::ptrdiff_t> first_write_; ///< by root of an input
+  std::size_t saved_ = 0;                                       ///< bytes
 };
 
 } // namespace tracehost::tape

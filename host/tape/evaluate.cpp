@@ -26,6 +26,19 @@ at::Tensor copy_of(const at::Tensor &t) {
   return copy;
 }
 
+bool any_overlap(c10::ArrayRef<c10::IValue> inputs) {
+  std::vector<MemoryRange> ranges;
+  for (const c10::IValue &input : inputs)
+    if (input.isTensor())
+      ranges.emplace_back(input.toTensor());
+  std::sort(ranges.begin(), ranges.end(),
+            [](const MemoryRange &a, const MemoryRange &b) { return a.begin < b.begin; });
+  for (std::size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].overlaps(ranges[i - 1]))
+      return true;
+  return false;
+}
+
 template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items, F get) {
   c10::List<T> list;
   for (const c10::IValue &item : items)
@@ -54,6 +67,8 @@ public:
   }
 
   Recorded run(c10::ArrayRef<c10::IValue> inputs) {
+    if (writes_ && any_overlap(inputs))
+      give_up("it writes, and its inputs share memory");
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph_.inputs()[i], inputs[i]);
     const auto start = std::chrono::steady_clock::now();
@@ -76,7 +91,9 @@ private:
       return;
     }
     const at::Tensor copy = copy_of(given.toTensor());
-    found_.claim(copy, Kind::input);
+    const std::size_t root = found_.claim(copy, Kind::input);
+    if (writes_)
+      found_.before[root] = {copy_of(copy), copy.is_inference() ? 0 : copy._version()};
     found_.values[&input] = copy;
   }
 
@@ -123,6 +140,7 @@ private:
     const std::string name = node.kind().toQualString();
     if (auto why = why_not(node); !why.empty())
       give_up(std::move(why));
+    found_.draws |= draws(node);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
     node.getOperation()(arguments);
@@ -135,20 +153,18 @@ private:
   }
 
   std::vector<at::Tensor> written_by(const jit::Node &node,
-                                     const std::vector<c10::IValue> &arguments) const {
+                                     const std::vector<c10::IValue> &arguments) {
     std::vector<at::Tensor> written;
-    if (!writes(node))
-      return written;
-    const auto &formal = node.schema().arguments();
-    for (std::size_t i = 0; i < formal.size(); ++i) {
-      if (!formal[i].alias_info() || !formal[i].alias_info()->isWrite())
-        continue;
+    for (const std::size_t i : written_arguments(node))
       each_tensor(arguments[i], [&](const at::Tensor &t) {
-        if (!found_.knows(t) || !found_.roots[found_.root_of(t)].is_own())
-          give_up(std::string(node.kind().toQualString()) + " writes");
+        if (!t.defined())
+          return;
+        if (!found_.knows(t) || found_.roots[found_.root_of(t)].kind == Kind::constant)
+          give_up(std::string(node.kind().toQualString()) + " writes to a constant");
+        Memory &root = found_.roots[found_.root_of(t)];
+        root.written |= root.kind == Kind::input;
         written.push_back(t);
       });
-    }
     return written;
   }
 

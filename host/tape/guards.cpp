@@ -1,6 +1,7 @@
 #include "tape/guards.h"
 
 #include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/cpu/FlushDenormal.h>
@@ -93,7 +94,37 @@ Guards::Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad)
   }
 }
 
-bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) const {
+MemoryRange::MemoryRange(const at::Tensor &t)
+    : begin(reinterpret_cast<std::uintptr_t>(t.const_data_ptr())),
+      end(begin + at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize())) {}
+
+void Guards::set_written(const std::vector<std::size_t> &inputs) {
+  writes_ = true;
+  for (const std::size_t i : inputs)
+    inputs_[i].written = true;
+}
+
+/// Parameters stay where they are: the inputs that have moved are compared with all others.
+bool Guards::are_apart(c10::ArrayRef<c10::IValue> inputs) {
+  moved_.clear();
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].kind == Kind::tensor)
+      if (const MemoryRange now(inputs[i].toTensor()); now != inputs_[i].range) {
+        inputs_[i].range = now;
+        moved_.push_back(i);
+      }
+  for (const std::size_t i : moved_)
+    for (std::size_t j = 0; j < inputs_.size(); ++j)
+      if (i != j && (inputs_[i].written || inputs_[j].written) &&
+          inputs_[i].range.overlaps(inputs_[j].range)) {
+        for (Input &input : inputs_)
+          input.range = {};
+        return false;
+      }
+  return true;
+}
+
+bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input &then = inputs_[i];
     if (kind_of(inputs[i]) != then.kind || (then.kind == Kind::none && !inputs[i].isNone()))
@@ -109,7 +140,7 @@ bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) const {
     if (at % t.itemsize() != 0)
       return false;
   }
-  return true;
+  return !writes_ || are_apart(inputs);
 }
 
 } // namespace tracehost::tape

@@ -34,14 +34,29 @@ struct Settings {
 /// A tensor that is nothing but values in memory of the CPU.
 bool is_plain(const at::Tensor &t);
 
+/// Where a tensor's values lie: the first byte, and the one behind the last.
+struct MemoryRange {
+  explicit MemoryRange(const at::Tensor &t);
+  MemoryRange() = default;
+  bool operator==(const MemoryRange &) const = default;
+  bool overlaps(const MemoryRange &other) const {
+    return begin < other.end && other.begin < end;
+  }
+
+  std::uintptr_t begin = 0, end = 0;
+};
+
 class Guards {
 public:
   /// Of the inputs of a recording. `switches_grad`: the graph enables or disables gradients, and so
   /// no input may require one. Requires: can_be_recorded().
   Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad);
 
+  /// Of a graph that writes to these inputs: no other input may share memory with one of them.
+  void set_written(const std::vector<std::size_t> &inputs);
+
   /// Hot. Whether a tape that was recorded for these serves such inputs. Settings aside.
-  bool hold(c10::ArrayRef<c10::IValue> inputs) const;
+  bool hold(c10::ArrayRef<c10::IValue> inputs);
   const Settings &settings() const { return settings_; }
 
   /// Whether inputs are numbers, None and plain tensors: on the CPU, strided, without an overlap of
@@ -57,8 +72,14 @@ private:
     c10::DispatchKeySet keys;
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     std::vector<std::int64_t> sizes, strides;
+    bool written = false;
+    MemoryRange range; ///< of the last call
   };
+  bool are_apart(c10::ArrayRef<c10::IValue> inputs);
+
   std::vector<Input> inputs_;
+  bool writes_ = false;
+  std::vector<std::size_t> moved_; ///< of the call: inputs that lie elsewhere than before
   Settings settings_ = Settings::now();
   bool no_gradients_; ///< none of the inputs may require one
 };

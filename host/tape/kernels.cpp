@@ -3,6 +3,9 @@
 #include "tape/out_kernels.h"
 
 #include <ATen/native/BinaryOps.h>
+#include <ATen/native/Copy.h>
+#include <ATen/native/Lerp.h>
+#include <ATen/native/PointwiseOps.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/UnaryOps.h>
 
@@ -24,6 +27,10 @@ template <auto &stub> void binary(Iterator &it, Alpha) { stub(kCPU, it); }
 void add(Iterator &it, Alpha alpha) { native::add_stub(kCPU, it, alpha); }
 // As eager: there is no kernel of sub_stub.
 void sub(Iterator &it, Alpha alpha) { native::add_stub(kCPU, it, -alpha); }
+void copy(Iterator &it, Alpha) {
+  native::copy_stub(kCPU, static_cast<at::TensorIterator &>(it), false);
+}
+template <auto &stub> void with_number(Iterator &it, Alpha number) { stub(kCPU, it, number); }
 void relu(Iterator &it, Alpha) { native::clamp_min_scalar_stub(kCPU, it, 0); }
 
 constexpr std::array kKernels{
@@ -54,6 +61,10 @@ constexpr std::array kKernels{
     Kernel{"aten::ceil", 1, unary<native::ceil_stub>},
     Kernel{"aten::log1p", 1, unary<native::log1p_stub>},
     Kernel{"aten::expm1", 1, unary<native::expm1_stub>},
+    Kernel{"aten::copy", 1, copy, 1},
+    Kernel{"aten::lerp.Scalar", 2, with_number<native::lerp_kernel_scalar_weight>},
+    Kernel{"aten::addcmul", 3, with_number<native::addcmul_stub>},
+    Kernel{"aten::addcdiv", 3, with_number<native::addcdiv_stub>},
 };
 
 } // namespace
@@ -61,8 +72,14 @@ constexpr std::array kKernels{
 bool has_kernel(std::string_view op) { return find_kernel(op) || has_out_kernel(op); }
 
 const Kernel *find_kernel(std::string_view op) {
-  const auto *const found = std::find_if(kKernels.begin(), kKernels.end(),
-                                         [op](const Kernel &kernel) { return kernel.op == op; });
+  const std::size_t end = std::min(op.find('.'), op.size());
+  const std::size_t in_place = op.substr(0, end).ends_with('_') ? 1 : 0;
+  const auto *const found =
+      std::find_if(kKernels.begin(), kKernels.end(), [&](const Kernel &kernel) {
+        return kernel.op.size() + in_place == op.size() &&
+               kernel.op.starts_with(op.substr(0, end - in_place)) &&
+               kernel.op.ends_with(op.substr(end));
+      });
   return found == kKernels.end() ? nullptr : found;
 }
 

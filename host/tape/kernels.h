@@ -16,8 +16,9 @@ namespace tracehost::tape {
 struct Kernel {
   std::string_view op;  ///< `aten::mul.Tensor`
   std::size_t operands; ///< the op's first arguments: tensors, or a number as the second
-  /// Runs on an iterator over result and operands. `alpha`: the op's third argument, or 1.
+  /// Runs on an iterator over result and operands. `alpha`: the op's next argument, or 1.
   void (*run)(at::TensorIteratorBase &iterator, const c10::Scalar &alpha);
+  std::size_t first = 0; ///< argument that is an operand
 };
 
 /// The dtypes of the tables: float32 and float64.
@@ -28,7 +29,8 @@ inline bool has_kernels(c10::ScalarType dtype) {
 /// Whether an op has a kernel, or writes to memory that is there (out_kernels.h).
 bool has_kernel(std::string_view op);
 
-/// Null: there is none. `op`: name and overload.
+/// Null: there is none. `op`: name and overload; `aten::mul_.Tensor` has the kernel of
+/// `aten::mul.Tensor`, over an iterator whose result is its first operand.
 const Kernel *find_kernel(std::string_view op);
 
 } // namespace tracehost::tape

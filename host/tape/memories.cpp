@@ -63,7 +63,8 @@ const c10::Storage &Memories::place(std::size_t index) {
     for (const jit::Value *input : graph_.inputs())
       if (const c10::IValue &value = found_.values.at(input);
           value.isTensor() && found_.root_of(value.toTensor()) == index)
-        std::memcpy(root.planned.data_ptr(), value.toTensor().storage().data(), root.bytes);
+        std::memcpy(root.planned.data_ptr(), found_.given(index, value).storage().data(),
+                    root.bytes);
   return storage;
 }
 

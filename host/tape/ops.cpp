@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 10> kReads{
     "aten::ScalarImplicit", "aten::is_nonzero",
     "aten::equal",          "aten::_local_scalar_dense"};
 /// They change what autograd does with a tensor, or the process.
-constexpr std::array<std::string_view, 4> kNever{"aten::requires_grad_", "aten::detach_",
-                                                 "aten::retain_grad", "aten::warn"};
+constexpr std::array<std::string_view, 3> kNever{"aten::requires_grad_", "aten::retain_grad",
+                                                 "aten::warn"};
 constexpr std::array<std::string_view, 4> kChecks{"tracehost::check_number",
                                                   "tracehost::check_kind", "tracehost::number",
                                                   "tracehost::py_tensor"};
@@ -48,20 +48,7 @@ bool is_false(const std::optional<c10::IValue> &value) {
   return value && value->isBool() && !value->toBool();
 }
 
-bool draws(const jit::Node &node) {
-  const auto handle = c10::Dispatcher::singleton().findSchema(
-      {node.schema().name(), node.schema().overload_name()});
-  if (!handle || !handle->hasTag(at::Tag::nondeterministic_seeded))
-    return false;
-  if (is_false(constant(node, "train")) || is_false(constant(node, "training")))
-    return false;
-  for (const char *argument : {"dropout_p", "dropout", "p"})
-    if (const auto p = constant(node, argument); p && p->isDouble() && p->toDouble() == 0)
-      return false;
-  return true;
-}
-
-/// A normalization that changes its running mean, which no schema says.
+/// A normalization that changes its running mean and variance, which no schema says.
 bool updates_running_mean(const jit::Node &node) {
   const auto &formal = node.schema().arguments();
   if (std::none_of(formal.begin(), formal.end(),
@@ -70,6 +57,16 @@ bool updates_running_mean(const jit::Node &node) {
   const auto mean = constant(node, "running_mean");
   return !(mean && mean->isNone()) && !is_false(constant(node, "training")) &&
          !is_false(constant(node, "train")) && !is_false(constant(node, "use_input_stats"));
+}
+
+/// Whether the op draws from a generator of the user's.
+bool has_generator(const jit::Node &node) {
+  const auto &formal = node.schema().arguments();
+  for (std::size_t i = 0; i < formal.size(); ++i)
+    if (formal[i].name() == "generator")
+      if (const auto given = jit::toIValue(node.input(i)); !given || !given->isNone())
+        return true;
+  return false;
 }
 
 bool takes_tensors(const jit::Node &node) {
@@ -99,9 +96,44 @@ std::string full_name(const c10::FunctionSchema &schema) {
                                         : schema.name() + "." + schema.overload_name();
 }
 
-bool writes(const jit::Node &node) {
+std::vector<std::size_t> written_arguments(const jit::Node &node) {
+  std::vector<std::size_t> written;
   const auto *schema = node.maybeSchema();
-  return schema && schema->is_mutable();
+  if (!schema)
+    return written;
+  const bool updates = updates_running_mean(node);
+  for (std::size_t i = 0; i < schema->arguments().size(); ++i) {
+    const c10::Argument &formal = schema->arguments()[i];
+    const bool is_running = formal.name() == "running_mean" || formal.name() == "running_var";
+    if ((formal.alias_info() && formal.alias_info()->isWrite()) || (updates && is_running))
+      written.push_back(i);
+  }
+  return written;
+}
+
+bool writes_in_place(const jit::Node &node) {
+  const auto written = written_arguments(node);
+  return node.outputs().size() == 1 && written.size() == 1 && written.front() == 0 &&
+         node.schema().name().ends_with('_');
+}
+
+bool does_nothing(const jit::Node &node) {
+  return std::string_view(node.kind().toQualString()) == "aten::detach_";
+}
+
+bool draws(const jit::Node &node) {
+  if (!node.maybeSchema())
+    return false;
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {node.schema().name(), node.schema().overload_name()});
+  if (!handle || !handle->hasTag(at::Tag::nondeterministic_seeded))
+    return false;
+  if (is_false(constant(node, "train")) || is_false(constant(node, "training")))
+    return false;
+  for (const char *argument : {"dropout_p", "dropout", "p"})
+    if (const auto p = constant(node, argument); p && p->isDouble() && p->toDouble() == 0)
+      return false;
+  return true;
 }
 
 bool switches_grad(const jit::Graph &graph) {
@@ -125,12 +157,10 @@ std::string why_not(const jit::Node &node) {
   if (is_grad_switch(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))
     return {};
   const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
-  if (!of_torch || has(kNever, name) || node.outputs().empty())
+  if (!of_torch || has(kNever, name) || (node.outputs().empty() && !writes(node)))
     return name;
-  if (updates_running_mean(node))
-    return name + " writes";
-  if (draws(node))
-    return name + " draws";
+  if (draws(node) && has_generator(node))
+    return name + " draws from a generator of its own";
   if (!gives_tensors(node) && !is_fixed(node) && !has(kReads, name))
     return name + " reads a value";
   return {};

@@ -3,10 +3,10 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <string>
+#include <vector>
 
-/// Which ops a tape can have: those whose effects their schemas say. A tape runs again where it
-/// ended early, and reads its inputs without autograd. So an op must not draw, write to an input,
-/// or ask a tensor for more than sizes and values.
+/// Which ops a tape can have: those that do nothing but compute, write to tensors and draw. A tape
+/// reads its inputs without autograd: an op must not ask a tensor for more than sizes and values.
 
 namespace tracehost::tape {
 
@@ -17,8 +17,18 @@ std::string why_not(const torch::jit::Node &node);
 /// Name and overload, `aten::mul.Tensor`.
 std::string full_name(const c10::FunctionSchema &schema);
 
-/// Whether an op writes to one of its arguments, by its schema.
-bool writes(const torch::jit::Node &node);
+/// The arguments that an op writes to: those of its schema, and a running mean.
+std::vector<std::size_t> written_arguments(const torch::jit::Node &node);
+inline bool writes(const torch::jit::Node &node) { return !written_arguments(node).empty(); }
+
+/// Whether an op writes to its first argument alone, which is its result: `aten::add_`.
+bool writes_in_place(const torch::jit::Node &node);
+
+/// Whether an op does nothing to a tensor that no gradient is recorded for.
+bool does_nothing(const torch::jit::Node &node);
+
+/// Whether the op draws from a generator.
+bool draws(const torch::jit::Node &node);
 
 /// Whether a graph enables or disables gradients: `aten::set_grad_enabled`.
 bool switches_grad(const torch::jit::Graph &graph);

@@ -2,6 +2,7 @@
 #include "tape/ops.h"
 
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 
@@ -10,6 +11,8 @@
 
 namespace tracehost::tape {
 namespace {
+
+constexpr std::size_t kMostSaved = 4 << 20; ///< bytes: each run copies them
 
 std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
 
@@ -44,7 +47,7 @@ void Recording::add_outputs() {
       tape_->outputs_.push_back({From::constant, 0, value, {}});
     }
   }
-  note_versions();
+  note_writes();
 }
 
 /// A tensor that an op made, an input or a constant, with the views between it and the output.
@@ -121,7 +124,37 @@ std::size_t Recording::add_fresh(const jit::Value &value) {
   return tape_->fresh_.size() - 1;
 }
 
-void Recording::note_versions() {
+/// Room for what an input has before the run, if the run may end early behind a write to it.
+at::Tensor Recording::room_for(std::size_t root) {
+  if (last_call_ < first_write_.at(root))
+    return {};
+  const Memory &memory = found_.roots[root];
+  if (!found_.before.at(root).first.is_non_overlapping_and_dense())
+    give_up("it writes to a tensor with gaps");
+  saved_ += memory.bytes;
+  if (saved_ > kMostSaved)
+    give_up("it writes to over 4 MB before an op that may fail");
+  tape_->saves_ = true;
+  return at::empty({static_cast<std::int64_t>(memory.bytes)}, at::kByte);
+}
+
+void Recording::note_writes() {
+  std::vector<std::size_t> written;
+  for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const c10::IValue &value = found_.values.at(graph_.inputs()[i]);
+    if (!value.isTensor())
+      continue;
+    const std::size_t root = found_.root_of(value.toTensor());
+    if (!found_.roots[root].written)
+      continue;
+    written.push_back(i);
+    tape_->written_.push_back(
+        {i, version_of(value.toTensor()) - found_.before.at(root).second, room_for(root)});
+  }
+  tape_->saves_generator_ = last_call_ > first_draw_;
+  tape_->saves_ |= tape_->saves_generator_;
+  if (!written.empty())
+    tape_->guards().set_written(written);
   for (const jit::Node *node : graph_.nodes())
     for (const jit::Value *output : node->outputs())
       if (found_.made(*output))

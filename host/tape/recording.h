@@ -30,13 +30,12 @@ struct Memory {
   const jit::Value *made = nullptr; ///< the op's result that it came with
   const jit::Node *last = nullptr;  ///< the last to read it
   at::Tensor planned;               ///< what holds it, for the second pass
+  bool written = false;             ///< an input's, by the graph
 
   /// Whether it is another one at each call.
   bool is_external() const {
     return kind == Kind::input || kind == Kind::fresh || kind == Kind::called;
   }
-  /// Whether the graph may write to it, and run again.
-  bool is_own() const { return kind != Kind::input && kind != Kind::constant; }
 };
 
 struct Recorded {
@@ -47,6 +46,15 @@ struct Recorded {
   /// What each call computes, besides tensors: numbers that depend on data or on numbers given.
   std::unordered_set<const jit::Value *> varying;
   std::vector<Memory> roots;
+  /// Of a graph that writes: the values of inputs before the run, and their versions, by root.
+  std::unordered_map<std::size_t, std::pair<at::Tensor, std::int64_t>> before;
+  bool draws = false;
+
+  /// An input's values before the run.
+  const at::Tensor &given(std::size_t root, const c10::IValue &input) const {
+    const auto kept = before.find(root);
+    return kept == before.end() ? input.toTensor() : kept->second.first;
+  }
 
   std::size_t root_of(const at::Tensor &t) const {
     return by_storage.at(t.storage().unsafeGetStorageImpl());

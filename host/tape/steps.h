@@ -9,18 +9,29 @@
 
 namespace tracehost::tape {
 
+/// An argument that is another one at each call.
+struct SlotArgument {
+  std::size_t at;   ///< the argument's place
+  std::size_t slot; ///< whose value it is
+};
+
 /// One of ATen's kernels over memory that is there.
 struct Tape::KernelStep final : Tape::Step {
   KernelStep(const Kernel &kernel, c10::Scalar alpha, at::TensorIterator iterator)
       : run_kernel(kernel.run), alpha(std::move(alpha)), iterator(std::move(iterator)) {}
-  bool run(Tape &) override {
+  bool run(Tape &tape) override {
+    if (!numbers.empty() || alpha_slot) [[unlikely]]
+      set_numbers(tape);
     run_kernel(iterator, alpha);
     return true;
   }
+  void set_numbers(Tape &tape);
 
   void (*run_kernel)(at::TensorIteratorBase &, const c10::Scalar &);
   c10::Scalar alpha;
   at::TensorIterator iterator;
+  std::vector<SlotArgument> numbers; ///< operands of the iterator
+  std::optional<std::size_t> alpha_slot;
 };
 
 /// An op that writes to a fixed tensor.
@@ -47,12 +58,6 @@ struct Tape::RegionStep final : Tape::Step {
   std::vector<const void *> inputs;
   std::vector<void *> outputs;
   std::int64_t numel;
-};
-
-/// An argument that is another one at each call.
-struct SlotArgument {
-  std::size_t at;   ///< the argument's place
-  std::size_t slot; ///< whose value it is
 };
 
 /// An op through the dispatcher. Its tensors are fixed tensors, its results other memory each time.

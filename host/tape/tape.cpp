@@ -3,12 +3,14 @@
 #include "tape/recording.h"
 #include "tape/steps.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace tracehost::tape {
 
@@ -56,6 +58,23 @@ bool Tape::CallStep::run(Tape &tape) {
   return true;
 }
 
+/// A kernel reads a number from the iterator's own memory, in the result's dtype.
+void Tape::KernelStep::set_numbers(Tape &tape) {
+  for (const SlotArgument &number : numbers) {
+    const c10::IValue &value = tape.slots_[number.slot];
+    void *const place = iterator.data_ptr(static_cast<int>(number.at));
+    const auto set = [&](auto given) {
+      if (iterator.common_dtype() == at::kDouble)
+        *static_cast<double *>(place) = static_cast<double>(given);
+      else
+        *static_cast<float *>(place) = static_cast<float>(given);
+    };
+    value.isInt() ? set(value.toInt()) : set(value.toScalar().toDouble());
+  }
+  if (alpha_slot)
+    alpha = tape.slots_[*alpha_slot].toScalar();
+}
+
 bool Tape::ListStep::run(Tape &tape) {
   for (const SlotArgument &item : slots)
     items[item.at] = tape.slots_[item.slot];
@@ -64,6 +83,8 @@ bool Tape::ListStep::run(Tape &tape) {
 }
 
 void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
+  for (const Written &written : written_)
+    given[written.input].toTensor().mutable_data_ptr(); // copies what is copied on write
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].to == Given::To::root)
       bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
@@ -74,6 +95,25 @@ void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
     made_[i] = at::detail::empty_strided_cpu(fresh.sizes, fresh.strides, fresh.dtype);
     bind(fresh.root, made_[i].data_ptr());
   }
+}
+
+/// What the graph writes to is put back if the run ends early.
+void Tape::save(c10::ArrayRef<c10::IValue> given) {
+  for (Written &written : written_)
+    if (written.saved.defined())
+      std::memcpy(written.saved.data_ptr(), given[written.input].toTensor().const_data_ptr(),
+                  written.saved.nbytes());
+  if (saves_generator_)
+    generator_ = at::detail::getDefaultCPUGenerator().get_state();
+}
+
+void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
+  for (const Written &written : written_)
+    if (written.saved.defined())
+      std::memcpy(given[written.input].toTensor().mutable_data_ptr(),
+                  written.saved.const_data_ptr(), written.saved.nbytes());
+  if (saves_generator_)
+    at::Generator(at::detail::getDefaultCPUGenerator()).set_state(generator_);
 }
 
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
@@ -93,8 +133,10 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
     }
     return true;
   } catch (...) { // a check's is no std::exception; the interpreter finds the line of an op's
-    if (ends)
+    if (ends) {
+      bump_versions(given);
       throw;
+    }
     return false;
   }
 }
@@ -108,12 +150,16 @@ bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
     for (at::Tensor &made : made_)
       made.reset();
   });
+  if (saves_)
+    save(given);
   if (!run_steps(given, interruptible)) {
+    if (saves_)
+      restore(given);
     c10::GradMode::set_enabled(grad);
     return false;
   }
   make_bases();
-  bump_versions();
+  bump_versions(given);
   c10::SmallVector<c10::IValue, 4> outputs;
   for (Output &output : outputs_)
     outputs.push_back(this->output(output, given, outputs));
@@ -124,7 +170,7 @@ bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
 }
 
 /// The graph's writes ran below autograd, which counts them.
-void Tape::bump_versions() const {
+void Tape::bump_versions(c10::ArrayRef<c10::IValue> given) const {
   const auto bump = [](const at::Tensor &t, std::int64_t version) {
     for (; version > 0; --version)
       t.unsafeGetTensorImpl()->bump_version();
@@ -132,7 +178,10 @@ void Tape::bump_versions() const {
   for (std::size_t i = 0; i < fresh_.size(); ++i)
     bump(made_[i], fresh_[i].version);
   for (const auto &[root, version] : versions_)
-    bump(called_[root], version);
+    if (called_[root].defined()) // else the run has been interrupted
+      bump(called_[root], version);
+  for (const Written &written : written_)
+    bump(given[written.input].toTensor(), written.version);
 }
 
 /// Below autograd, an op's result is no view of a tensor that the op made.

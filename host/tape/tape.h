@@ -34,7 +34,8 @@
 /// Consecutive pointwise kernels become one region at the recording (group.h, regions.cpp).
 ///
 /// A run ends early where an op throws, or gives other sizes than it gave then. The interpreter
-/// then serves the call from its start: a tape writes to nothing that was there before (ops.h).
+/// then serves the call from its start. Written inputs and torch's generator are put back before,
+/// from copies that a call makes only if it may end early behind a write.
 ///
 /// Data layout. A Root is memory: of an input, a constant, a result. Views share a root; on a tape
 /// they are fixed tensors, and cost nothing. The memory of a result that no output has is taken
@@ -59,7 +60,7 @@ public:
                                       std::string &why);
   ~Tape();
 
-  const Guards &guards() const { return guards_; }
+  Guards &guards() { return guards_; }
   /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). False where the run
   /// ends early: `stack` and grad mode are as they were. Throws what `interruptible` throws; no
   /// other exception. Requires: the guards hold; one thread at a time.
@@ -125,7 +126,9 @@ private:
                      c10::ArrayRef<c10::IValue> before);
   void bind_all(c10::ArrayRef<c10::IValue> given);
   bool run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)());
-  void bump_versions() const;
+  void bump_versions(c10::ArrayRef<c10::IValue> given) const;
+  void save(c10::ArrayRef<c10::IValue> given);
+  void restore(c10::ArrayRef<c10::IValue> given) const;
   void make_bases();
 
   Tape(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) : guards_(inputs, switches_grad) {}
@@ -142,6 +145,16 @@ private:
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<Fresh> fresh_;
   std::vector<Output> outputs_;
+  /// An input that the graph writes to.
+  struct Written {
+    std::size_t input;
+    std::int64_t version; ///< so often
+    at::Tensor saved;     ///< bytes of before; undefined: none are needed
+  };
+  std::vector<Written> written_;
+  bool saves_ = false; ///< something, before each run
+  bool saves_generator_ = false;
+  at::Tensor generator_; ///< its state before the run
   /// Roots of ops' results that the graph writes to, and how often.
   std::vector<std::pair<std::size_t, std::int64_t>> versions_;
   /// What makes the base of an op's result that is a view for autograd, by root.

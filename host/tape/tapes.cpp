@@ -79,7 +79,7 @@ bool Tapes::Impl::run(jit::Stack &stack) {
   const auto inputs = jit::last(stack, graph.inputs().size());
   const Settings now = Settings::now();
   for (std::size_t i = 0; i < made.size(); ++i) {
-    const Guards &guards = made[i].tape->guards();
+    Guards &guards = made[i].tape->guards();
     if (!guards.hold(inputs) || guards.settings() != now)
       continue;
     if (i != 0)

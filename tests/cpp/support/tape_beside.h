@@ -3,6 +3,7 @@
 #include "program/program.h"
 #include "tape/tape.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/irparser.h>
 
@@ -19,7 +20,7 @@ using Tensors = std::vector<at::Tensor>;
 
 inline std::shared_ptr<jit::Graph> parse(const std::string &text) {
   auto graph = std::make_shared<jit::Graph>();
-  jit::parseIR(text, graph.get());
+  jit::parseIR(text, graph.get(), true);
   return graph;
 }
 
@@ -59,6 +60,29 @@ public:
         expect_same(found[i], expected[i]);
     }
   }
+
+  /// The same of a graph that writes to its inputs or draws. Gives the inputs after the run.
+  jit::Stack expect_same_effects(const jit::Stack &inputs) const {
+    const jit::Stack before = clones(inputs), after = clones(inputs);
+    const at::Tensor state = generator();
+    const jit::Stack expected = by_interpreter(before);
+    const at::Tensor drawn = generator();
+    at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state);
+    const jit::Stack found = by_tape(after);
+    EXPECT_TRUE(generator().equal(drawn));
+    for (std::size_t i = 0; i < found.size(); ++i)
+      expect_same(found[i], expected[i]);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      expect_same(after[i], before[i]);
+    return after;
+  }
+  static jit::Stack clones(const jit::Stack &inputs) {
+    jit::Stack made;
+    for (const c10::IValue &input : inputs)
+      made.push_back(input.isTensor() ? c10::IValue(input.toTensor().clone()) : input);
+    return made;
+  }
+  static at::Tensor generator() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
 private:
   static void expect_same(const c10::IValue &found, const c10::IValue &expected) {
