@@ -5,6 +5,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
+#include <functional>
 #include <string>
 
 /// Runs ops without data: what each would give, by its sizes, strides, dtype and device.
@@ -40,6 +41,23 @@ struct WithoutData : c10::impl::ForceDispatchKeyGuard {
 /// For a block in a WithoutData block: ops of this thread run for real.
 struct WithData : c10::impl::ForceDispatchKeyGuard {
   WithData();
+};
+
+/// For a block: an op of this thread that would reach a kernel calls `watch` instead, which runs
+/// the op. Autograd has been above, so that its ops are seen as well. `watch` runs in a WithData
+/// block.
+class WatchedOps {
+public:
+  using Watch = std::function<void(const c10::OperatorHandle &, torch::jit::Stack &)>;
+  explicit WatchedOps(Watch watch);
+  WatchedOps(const WatchedOps &) = delete;
+  WatchedOps &operator=(const WatchedOps &) = delete;
+  ~WatchedOps();
+
+private:
+  Watch watch_;
+  Watch *before_;
+  WithoutData keys_;
 };
 
 /// Zeros that the way "data" makes for one op.

@@ -1,5 +1,6 @@
 #include "tape/build.h"
 
+#include "signature/grad_read.h"
 #include "tape/ops.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -351,18 +352,43 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
   return {To::root, root, memories_.fixed(output).toTensor()};
 }
 
+std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
+                                        const Versions *below) {
+  // With guards of the settings outside.
+  std::unique_ptr<Tape> tape(new Tape(inputs));
+  const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
+  const GeneratorKept generator(graph);
+  Recorded found = evaluate(graph, inputs, below);
+  generator.restore();
+  const at::AutoGradMode again(tape->guards().settings().grad);
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return Recording(graph, std::move(found), std::move(tape)).make(inputs);
+}
+
+std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
+                                            c10::ArrayRef<c10::IValue> inputs) {
+  const GeneratorKept generator(graph);
+  Leaves leaves(inputs);
+  FlatGraph flat = flatten(graph, inputs);
+  generator.restore();
+  std::vector<c10::IValue> given(inputs.begin(), inputs.end());
+  for (const std::size_t input : flat.reads)
+    given.emplace_back(grad_of(inputs[input].toTensor()));
+  auto tape = record_flat(*flat.graph, given, &flat.versions);
+  tape->training_ = std::make_unique<Training>(
+      Training{std::move(leaves), std::move(flat), std::vector<c10::IValue>()});
+  return tape;
+}
+
 std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
                                    std::string &why) {
-  // With guards of the settings outside.
-  std::unique_ptr<Tape> tape(new Tape(inputs, switches_grad(graph)));
-  const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
   try {
-    const GeneratorKept generator(graph);
-    Recorded found = evaluate(graph, inputs);
-    generator.restore();
-    const at::AutoGradMode again(tape->guards().settings().grad);
-    const at::AutoDispatchBelowADInplaceOrView below;
-    return Recording(graph, std::move(found), std::move(tape)).make(inputs);
+    if (needs_flat_graph(graph, inputs))
+      return record_training(graph, inputs);
+    auto tape = record_flat(graph, inputs, nullptr);
+    if (c10::GradMode::is_enabled() || switches_grad(graph))
+      tape->guards().forbid_gradients();
+    return tape;
   } catch (const NoTape &none) {
     why = none.why;
   } catch (...) { // an op has thrown, and another call may record

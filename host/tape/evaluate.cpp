@@ -2,12 +2,15 @@
 #include "tape/ops.h"
 #include "tape/recording.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
 /// say that, never names of ops: dropout in eval may return its argument, or a copy.
@@ -19,12 +22,6 @@ using Kind = Memory::Kind;
 
 /// A recording takes three times as long as a call.
 constexpr auto kMostTime = std::chrono::milliseconds(50);
-
-at::Tensor copy_of(const at::Tensor &t) {
-  at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
-  copy.copy_(t.detach());
-  return copy;
-}
 
 bool any_overlap(c10::ArrayRef<c10::IValue> inputs) {
   std::vector<MemoryRange> ranges;
@@ -66,7 +63,10 @@ public:
       writes_ |= writes(*node);
   }
 
-  Recorded run(c10::ArrayRef<c10::IValue> inputs) {
+  Recorded run(c10::ArrayRef<c10::IValue> inputs, const Versions *below) {
+    std::optional<at::AutoDispatchBelowADInplaceOrView> guard;
+    if (below)
+      guard.emplace();
     if (writes_ && any_overlap(inputs))
       give_up("it writes, and its inputs share memory");
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -79,6 +79,7 @@ public:
     }
     find_outputs();
     find_last_uses();
+    find_versions(below);
     return std::move(found_);
   }
 
@@ -93,7 +94,8 @@ private:
     const at::Tensor copy = copy_of(given.toTensor());
     const std::size_t root = found_.claim(copy, Kind::input);
     if (writes_)
-      found_.before[root] = {copy_of(copy), copy.is_inference() ? 0 : copy._version()};
+      found_.before[root] = copy_of(copy);
+    found_.versions[root] = -version_of(copy);
     found_.values[&input] = copy;
   }
 
@@ -214,6 +216,25 @@ private:
     }
   }
 
+  void find_versions(const Versions *below) {
+    if (below) {
+      found_.versions.clear();
+      for (const auto &[value, version] : *below)
+        found_.versions[found_.root_of(found_.tensor(*value))] = version;
+      return;
+    }
+    const auto add = [this](const jit::Value *value) {
+      const c10::IValue &found = found_.values.at(value);
+      if (found.isTensor() && (value->node() == graph_.param_node() || found_.made(*value)))
+        found_.versions[found_.root_of(found.toTensor())] += version_of(found.toTensor());
+    };
+    for (const jit::Value *input : graph_.inputs())
+      add(input);
+    for (const jit::Node *node : graph_.nodes())
+      for (const jit::Value *output : node->outputs())
+        add(output);
+  }
+
   void find_last_uses() {
     for (const jit::Node *node : graph_.nodes())
       for (const jit::Value *input : node->inputs())
@@ -229,6 +250,13 @@ private:
 };
 
 } // namespace
+
+at::Tensor copy_of(const at::Tensor &t) {
+  const at::AutoGradMode no_grad(false);
+  at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
+  copy.copy_(t.detach());
+  return copy;
+}
 
 std::size_t Recorded::claim(const at::Tensor &t, Kind kind) {
   const auto [found, is_new] = by_storage.emplace(t.storage().unsafeGetStorageImpl(), roots.size());
@@ -257,8 +285,9 @@ c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> ite
   }
 }
 
-Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs) {
-  return Evaluation(graph).run(inputs);
+Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
+                  const Versions *below) {
+  return Evaluation(graph).run(inputs, below);
 }
 
 } // namespace tracehost::tape

@@ -68,19 +68,16 @@ Guards::Kind Guards::kind_of(const c10::IValue &value) {
   return value.isBool() ? Kind::boolean : Kind::none;
 }
 
-bool Guards::can_be_recorded(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) {
-  const bool no_gradients = switches_grad || c10::GradMode::is_enabled();
+bool Guards::can_be_recorded(c10::ArrayRef<c10::IValue> inputs) {
   return std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue &input) {
     if (!input.isTensor())
       return input.isNone() || kind_of(input) != Kind::none;
     const at::Tensor &t = input.toTensor();
-    return is_plain(t) && !(no_gradients && t.requires_grad()) &&
-           at::has_internal_overlap(t) == at::MemOverlap::No;
+    return is_plain(t) && at::has_internal_overlap(t) == at::MemOverlap::No;
   });
 }
 
-Guards::Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad)
-    : no_gradients_(switches_grad || settings_.grad) {
+Guards::Guards(c10::ArrayRef<c10::IValue> inputs) {
   for (const c10::IValue &input : inputs) {
     Input &guard = inputs_.emplace_back();
     guard.kind = kind_of(input);

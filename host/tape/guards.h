@@ -39,18 +39,17 @@ struct MemoryRange {
   explicit MemoryRange(const at::Tensor &t);
   MemoryRange() = default;
   bool operator==(const MemoryRange &) const = default;
-  bool overlaps(const MemoryRange &other) const {
-    return begin < other.end && other.begin < end;
-  }
+  bool overlaps(const MemoryRange &other) const { return begin < other.end && other.begin < end; }
 
   std::uintptr_t begin = 0, end = 0;
 };
 
 class Guards {
 public:
-  /// Of the inputs of a recording. `switches_grad`: the graph enables or disables gradients, and so
-  /// no input may require one. Requires: can_be_recorded().
-  Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad);
+  /// Of the inputs of a recording. Requires: can_be_recorded().
+  explicit Guards(c10::ArrayRef<c10::IValue> inputs);
+  /// No input may require a gradient, in any grad mode.
+  void forbid_gradients() { no_gradients_ = true; }
 
   /// Of a graph that writes to these inputs: no other input may share memory with one of them.
   void set_written(const std::vector<std::size_t> &inputs);
@@ -60,8 +59,8 @@ public:
   const Settings &settings() const { return settings_; }
 
   /// Whether inputs are numbers, None and plain tensors: on the CPU, strided, without an overlap of
-  /// its own, and no gradient is recorded for them.
-  static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs, bool switches_grad);
+  /// its own.
+  static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs);
 
 private:
   enum class Kind : std::uint8_t { tensor, integer, real, boolean, none };
@@ -81,7 +80,7 @@ private:
   bool writes_ = false;
   std::vector<std::size_t> moved_; ///< of the call: inputs that lie elsewhere than before
   Settings settings_ = Settings::now();
-  bool no_gradients_; ///< none of the inputs may require one
+  bool no_gradients_ = false; ///< none of the inputs may require one
 };
 
 } // namespace tracehost::tape

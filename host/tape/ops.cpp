@@ -77,13 +77,6 @@ bool takes_tensors(const jit::Node &node) {
   });
 }
 
-bool gives_tensors(const jit::Node &node) {
-  return std::all_of(node.outputs().begin(), node.outputs().end(), [](const jit::Value *output) {
-    return output->type()->isSubtypeOf(*c10::TensorType::get()) ||
-           output->type()->isSubtypeOf(*c10::ListType::ofTensors());
-  });
-}
-
 bool is_grad_switch(const jit::Node &node) {
   static const auto kind = c10::Symbol::fromQualString("aten::set_grad_enabled");
   return node.kind() == kind;
@@ -140,6 +133,13 @@ bool switches_grad(const jit::Graph &graph) {
   const auto nodes = graph.nodes();
   return std::any_of(nodes.begin(), nodes.end(),
                      [](const jit::Node *node) { return is_grad_switch(*node); });
+}
+
+bool gives_tensors(const jit::Node &node) {
+  return std::all_of(node.outputs().begin(), node.outputs().end(), [](const jit::Value *output) {
+    return output->type()->isSubtypeOf(*c10::TensorType::get()) ||
+           output->type()->isSubtypeOf(*c10::ListType::ofTensors());
+  });
 }
 
 bool is_fixed(const jit::Node &node) {

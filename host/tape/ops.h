@@ -37,6 +37,9 @@ bool switches_grad(const torch::jit::Graph &graph);
 /// the arguments that are no tensors are.
 bool is_fixed(const torch::jit::Node &node);
 
+/// Whether all results are tensors or lists of tensors.
+bool gives_tensors(const torch::jit::Node &node);
+
 /// Whether the op gives memory that has no values yet.
 bool is_uninitialized(const torch::jit::Node &node);
 

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kMostSaved = 4 << 20; ///< bytes: each run copies them
 
-std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
-
 /// The tensor whose memory an op made, where its result is a view of it: at::linear() of torch 2.11
 /// gives rows in other sizes. Else the result.
 at::Tensor made_by_op(const at::Tensor &result) {
@@ -119,7 +117,7 @@ std::size_t Recording::add_fresh(const jit::Value &value) {
     if (tape_->fresh_[i].root == root)
       return i;
   tape_->fresh_.push_back(
-      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), version_of(t)});
+      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), found_.versions[root]});
   tape_->made_.emplace_back();
   return tape_->fresh_.size() - 1;
 }
@@ -129,7 +127,7 @@ at::Tensor Recording::room_for(std::size_t root) {
   if (last_call_ < first_write_.at(root))
     return {};
   const Memory &memory = found_.roots[root];
-  if (!found_.before.at(root).first.is_non_overlapping_and_dense())
+  if (!found_.before.at(root).is_non_overlapping_and_dense())
     give_up("it writes to a tensor with gaps");
   saved_ += memory.bytes;
   if (saved_ > kMostSaved)
@@ -148,19 +146,15 @@ void Recording::note_writes() {
     if (!found_.roots[root].written)
       continue;
     written.push_back(i);
-    tape_->written_.push_back(
-        {i, version_of(value.toTensor()) - found_.before.at(root).second, room_for(root)});
+    tape_->written_.push_back({i, found_.versions[root], room_for(root)});
   }
   tape_->saves_generator_ = last_call_ > first_draw_;
   tape_->saves_ |= tape_->saves_generator_;
   if (!written.empty())
     tape_->guards().set_written(written);
-  for (const jit::Node *node : graph_.nodes())
-    for (const jit::Value *output : node->outputs())
-      if (found_.made(*output))
-        if (const at::Tensor &t = found_.tensor(*output);
-            found_.roots[found_.root_of(t)].kind == Memory::Kind::called && version_of(t) > 0)
-          tape_->versions_.emplace_back(found_.root_of(t), version_of(t));
+  for (const auto &[root, version] : found_.versions)
+    if (found_.roots[root].kind == Memory::Kind::called && version > 0)
+      tape_->versions_.emplace_back(root, version);
 }
 
 } // namespace tracehost::tape

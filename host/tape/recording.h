@@ -46,14 +46,16 @@ struct Recorded {
   /// What each call computes, besides tensors: numbers that depend on data or on numbers given.
   std::unordered_set<const jit::Value *> varying;
   std::vector<Memory> roots;
-  /// Of a graph that writes: the values of inputs before the run, and their versions, by root.
-  std::unordered_map<std::size_t, std::pair<at::Tensor, std::int64_t>> before;
+  /// Of a graph that writes: the values of inputs before the run, by root.
+  std::unordered_map<std::size_t, at::Tensor> before;
+  /// How often autograd sees a write to the memory, by root; none: never.
+  std::unordered_map<std::size_t, std::int64_t> versions;
   bool draws = false;
 
   /// An input's values before the run.
   const at::Tensor &given(std::size_t root, const c10::IValue &input) const {
     const auto kept = before.find(root);
-    return kept == before.end() ? input.toTensor() : kept->second.first;
+    return kept == before.end() ? input.toTensor() : kept->second;
   }
 
   std::size_t root_of(const at::Tensor &t) const {
@@ -80,8 +82,19 @@ struct Recorded {
   std::unordered_map<const c10::StorageImpl *, std::size_t> by_storage;
 };
 
-/// The first pass. Throws NoTape.
-Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
+/// How often a graph writes to its inputs and outputs, as autograd counts.
+using Versions = std::unordered_map<const jit::Value *, std::int64_t>;
+
+/// The first pass. `below`: of a graph that runs below autograd; null: autograd counts. Throws
+/// NoTape.
+Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
+                  const Versions *below);
+
+/// The version of a tensor that has one.
+inline std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
+
+/// A tensor of its own with the values, sizes and strides of `t`, which requires no gradient.
+at::Tensor copy_of(const at::Tensor &t);
 
 /// Where a tensor's first value lies, from its storage's start.
 inline std::ptrdiff_t bytes_before(const at::Tensor &t) {

@@ -1,5 +1,6 @@
 #include "tape/tape.h"
 
+#include "signature/grad_read.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
 
@@ -141,7 +142,41 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
   }
 }
 
+bool Tape::holds(c10::ArrayRef<c10::IValue> inputs) {
+  if (!training_)
+    return guards_.hold(inputs);
+  if (!training_->leaves.hold(inputs))
+    return false;
+  auto &given = training_->given;
+  given.assign(inputs.begin(), inputs.end());
+  for (const std::size_t input : training_->flat.reads)
+    given.emplace_back(grad_of(inputs[input].toTensor()));
+  const bool held = guards_.hold(given);
+  given.clear();
+  return held;
+}
+
+/// Gradients go in behind the inputs, and come out behind the outputs.
 bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
+  if (!training_)
+    return run_flat(stack, interruptible);
+  const FlatGraph &flat = training_->flat;
+  const std::size_t first = stack.size() - (inputs_.size() - flat.reads.size());
+  std::vector<at::Tensor> leaves;
+  for (const FlatGraph::Set &set : flat.sets)
+    leaves.push_back(stack[first + set.input].toTensor());
+  for (const std::size_t input : flat.reads)
+    stack.emplace_back(grad_of(stack[first + input].toTensor()));
+  if (!run_flat(stack, interruptible)) {
+    stack.resize(stack.size() - flat.reads.size());
+    return false;
+  }
+  for (std::size_t i = leaves.size(); i-- > 0;)
+    leaves[i].mutable_grad() = flat.sets[i].to_none ? at::Tensor() : jit::pop(stack).toTensor();
+  return true;
+}
+
+bool Tape::run_flat(jit::Stack &stack, void (*interruptible)()) {
   const auto given = jit::last(stack, inputs_.size());
   const bool grad = c10::GradMode::is_enabled();
   const auto forget = c10::make_scope_exit([this] {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tape/guards.h"
+#include "tape/training.h"
 
 #include <ATen/TensorIterator.h>
 #include <ATen/core/stack.h>
@@ -46,6 +47,8 @@
 ///     z = y.t() + 1            step 1: add_stub over (root 2, root 1): y.t() is no step
 ///     return z[0], z           root 2 bound to a new tensor; its view is made of it at the end
 ///
+/// A training step becomes a graph without autograd first (training.h).
+///
 /// One thread uses a tape at a time; another one that comes meanwhile runs the interpreter.
 
 namespace tracehost::tape {
@@ -61,6 +64,8 @@ public:
   ~Tape();
 
   Guards &guards() { return guards_; }
+  /// Hot. Whether the tape serves such inputs, under its settings.
+  bool holds(c10::ArrayRef<c10::IValue> inputs);
   /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). False where the run
   /// ends early: `stack` and grad mode are as they were. Throws what `interruptible` throws; no
   /// other exception. Requires: the guards hold; one thread at a time.
@@ -125,16 +130,29 @@ private:
   c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
                      c10::ArrayRef<c10::IValue> before);
   void bind_all(c10::ArrayRef<c10::IValue> given);
+  bool run_flat(jit::Stack &stack, void (*interruptible)());
   bool run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)());
   void bump_versions(c10::ArrayRef<c10::IValue> given) const;
   void save(c10::ArrayRef<c10::IValue> given);
   void restore(c10::ArrayRef<c10::IValue> given) const;
   void make_bases();
 
-  Tape(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) : guards_(inputs, switches_grad) {}
+  explicit Tape(c10::ArrayRef<c10::IValue> inputs) : guards_(inputs) {}
   void bind(std::size_t root, void *data);
 
+  /// Of a graph that reads or sets gradients (training.h): the tape is one of the flat graph.
+  struct Training {
+    Leaves leaves;
+    FlatGraph flat;
+    std::vector<c10::IValue> given; ///< of the call: inputs and gradients
+  };
+  static std::unique_ptr<Tape> record_training(const jit::Graph &graph,
+                                               c10::ArrayRef<c10::IValue> inputs);
+  static std::unique_ptr<Tape>
+  record_flat(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, const Versions *below);
+
   Guards guards_;
+  std::unique_ptr<Training> training_;
   std::vector<Root> roots_; ///< those of inputs first
   /// Of each input: its root, or its slot if it is a number, or nothing.
   struct Given {

@@ -40,7 +40,6 @@ struct Tapes::Impl {
 
   const jit::Graph &graph;
   void (*const interruptible)();
-  const bool switches_grad;
   std::atomic_flag busy;          ///< a thread is in here, perhaps this one, called by an op
   std::atomic<bool> never{false}; ///< `why` says why
   std::vector<Made> made;         ///< the last one to serve is the first
@@ -56,7 +55,7 @@ struct Tapes::Impl {
 };
 
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
-    : impl_(new Impl{graph, interruptible, tape::switches_grad(graph), {}, {}, {}, {}, 0, 0, {}}) {}
+    : impl_(new Impl{graph, interruptible, {}, {}, {}, {}, 0, 0, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -79,8 +78,8 @@ bool Tapes::Impl::run(jit::Stack &stack) {
   const auto inputs = jit::last(stack, graph.inputs().size());
   const Settings now = Settings::now();
   for (std::size_t i = 0; i < made.size(); ++i) {
-    Guards &guards = made[i].tape->guards();
-    if (!guards.hold(inputs) || guards.settings() != now)
+    Tape &tape = *made[i].tape;
+    if (tape.guards().settings() != now || !tape.holds(inputs))
       continue;
     if (i != 0)
       std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
@@ -106,8 +105,9 @@ bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
 
 /// The second call with the same sizes is recorded.
 void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
-  if (recordings >= kMostRecordings || !now.are_plain() ||
-      !Guards::can_be_recorded(inputs, switches_grad))
+  if (recordings >= kMostRecordings || !now.are_plain() || !Guards::can_be_recorded(inputs))
+    return;
+  if (needs_flat_graph(graph, inputs) && !records_plainly())
     return;
   for (std::unique_ptr<Guards> &guards : seen)
     if (guards && guards->hold(inputs) && guards->settings() == now) {
@@ -115,7 +115,7 @@ void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
       record(inputs);
       return;
     }
-  seen[next++ % seen.size()] = std::make_unique<Guards>(inputs, switches_grad);
+  seen[next++ % seen.size()] = std::make_unique<Guards>(inputs);
 }
 
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {

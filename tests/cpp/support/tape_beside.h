@@ -3,8 +3,8 @@
 #include "program/program.h"
 #include "tape/tape.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/jit/ir/irparser.h>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using Tensors = std::vector<at::Tensor>;
 
 inline std::shared_ptr<jit::Graph> parse(const std::string &text) {
   auto graph = std::make_shared<jit::Graph>();
-  jit::parseIR(text, graph.get(), true);
+  jit::parseIR(text, graph.get());
   return graph;
 }
 

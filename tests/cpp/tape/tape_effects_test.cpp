@@ -37,21 +37,21 @@ TEST_P(InPlaceKernels, WriteWhatTheInterpreterWrites) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Tape, InPlaceKernels,
-    testing::Values(InPlace{"add", "aten::add_(%x, %y, %one)"},
-                    InPlace{"add_number", "aten::add_(%x, %two, %one)"},
-                    InPlace{"add_given", "aten::add_(%x, %n, %one)"},
-                    InPlace{"add_alpha", "aten::add_(%x, %y, %n)"},
-                    InPlace{"sub_alpha", "aten::sub_(%x, %y, %n)"},
-                    InPlace{"mul_integer", "aten::mul_(%x, %k)"},
-                    InPlace{"div", "aten::div_(%x, %n)"}, InPlace{"relu", "aten::relu_(%x)"},
-                    InPlace{"sqrt", "aten::sqrt_(%x)"},
-                    InPlace{"copy", "aten::copy_(%x, %y, %no)"},
-                    InPlace{"lerp", "aten::lerp_(%x, %y, %n)"},
-                    InPlace{"addcmul", "aten::addcmul_(%x, %y, %y, %n)"},
-                    InPlace{"addcdiv", "aten::addcdiv_(%x, %y, %y, %n)"}),
-    [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Tape, InPlaceKernels,
+                         testing::Values(InPlace{"add", "aten::add_(%x, %y, %one)"},
+                                         InPlace{"add_number", "aten::add_(%x, %two, %one)"},
+                                         InPlace{"add_given", "aten::add_(%x, %n, %one)"},
+                                         InPlace{"add_alpha", "aten::add_(%x, %y, %n)"},
+                                         InPlace{"sub_alpha", "aten::sub_(%x, %y, %n)"},
+                                         InPlace{"mul_integer", "aten::mul_(%x, %k)"},
+                                         InPlace{"div", "aten::div_(%x, %n)"},
+                                         InPlace{"relu", "aten::relu_(%x)"},
+                                         InPlace{"sqrt", "aten::sqrt_(%x)"},
+                                         InPlace{"copy", "aten::copy_(%x, %y, %no)"},
+                                         InPlace{"lerp", "aten::lerp_(%x, %y, %n)"},
+                                         InPlace{"addcmul", "aten::addcmul_(%x, %y, %y, %n)"},
+                                         InPlace{"addcdiv", "aten::addcdiv_(%x, %y, %y, %n)"}),
+                         [](const auto &info) { return std::string(info.param.name); });
 
 TEST(TapeEffects, ViewsOfInputsAreWritten) {
   const Beside graph(R"IR(graph(%x : Tensor):
@@ -138,6 +138,17 @@ TEST(TapeEffects, WhatIsWrittenSharesMemoryWithNoOtherInput) {
   EXPECT_FALSE(holds(other, memory.slice(0, 0, 3), other));
   const Beside shared(text, {memory.slice(0, 0, 3), memory.slice(0, 2, 5), other});
   EXPECT_EQ(shared.why, "it writes, and its inputs share memory");
+}
+
+TEST(TapeEffects, AConstantIsNotWritten) {
+  jit::Graph graph;
+  jit::Value *x = graph.addInput(), *constant = graph.insertConstant(at::ones({3}));
+  jit::Value *one = graph.insertConstant(1);
+  jit::Node *add = graph.create(c10::Symbol::fromQualString("aten::add_"), {constant, x, one});
+  graph.registerOutput(graph.insertNode(add)->output());
+  std::string why;
+  EXPECT_FALSE(Tape::record(graph, jit::Stack{at::ones({3})}, why));
+  EXPECT_EQ(why, "aten::add_ writes to a constant");
 }
 
 } // namespace

@@ -1,0 +1,340 @@
+#include "shapes/without_data.h"
+#include "signature/grad_read.h"
+#include "tape/guards.h"
+#include "tape/ops.h"
+#include "tape/recording.h"
+#include "tape/training.h"
+
+#include <c10/core/GradMode.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <map>
+#include <set>
+#include <tuple>
+
+/// How a training step becomes one list. A tensor is known by its place in memory, its layout and
+/// its dtype: below autograd, two tensors that agree in them are one.
+
+namespace tracehost::tape {
+namespace {
+
+using Place = std::tuple<const c10::StorageImpl *, std::int64_t, std::vector<std::int64_t>,
+                         std::vector<std::int64_t>, c10::ScalarType>;
+Place place_of(const at::Tensor &t) {
+  return {t.storage().unsafeGetStorageImpl(), t.storage_offset(), t.sizes().vec(),
+          t.strides().vec(), t.scalar_type()};
+}
+
+class Flattening {
+public:
+  Flattening(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs)
+      : graph_(graph), grad_(c10::GradMode::is_enabled()), made_(std::make_shared<jit::Graph>()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      add_input(*graph.inputs()[i], inputs[i]);
+    for (const jit::Value *input : graph.inputs())
+      if (const c10::IValue &value = values_.at(input); value.isTensor())
+        add_gradient(value.toTensor());
+  }
+
+  FlatGraph make() {
+    for (const jit::Node *node : graph_.nodes())
+      add(*node);
+    if (c10::GradMode::is_enabled() != grad_)
+      give_up("it leaves another grad mode");
+    for (const auto &[input, t] : given_)
+      versions_[input] = version_of(t) - 1; // the copy was the first
+    for (const jit::Value *output : graph_.outputs())
+      add_output(*output);
+    FlatGraph flat;
+    add_sets(flat);
+    drop_unread(flat);
+    flat.versions = std::move(versions_);
+    flat.graph = std::move(made_);
+    return flat;
+  }
+
+private:
+  void add_input(const jit::Value &input, const c10::IValue &given) {
+    jit::Value *made = made_->addInput();
+    made->setType(input.type());
+    flat_[&input] = made;
+    if (!given.isTensor()) {
+      values_[&input] = given;
+      if (!given.isNone())
+        varying_.insert(&input);
+      return;
+    }
+    const at::Tensor &t = given.toTensor();
+    at::Tensor copy = copy_of(t);
+    know(copy, made);
+    given_.emplace_back(made, copy);
+    if (const at::Tensor &grad = grad_of(t); grad.defined())
+      copy.mutable_grad() = copy_of(grad);
+    copy.set_requires_grad(t.requires_grad());
+    values_[&input] = std::move(copy);
+  }
+
+  void add_gradient(const at::Tensor &leaf) {
+    const at::Tensor grad = grad_of(leaf);
+    if (grad.defined()) {
+      know(grad, made_->addInput());
+      given_.emplace_back(made_->inputs().back(), grad);
+    }
+    given_grads_.push_back(grad);
+  }
+
+  void know(const at::Tensor &t, jit::Value *value) {
+    alive_.push_back(t.storage());
+    made_memory_.emplace(t.storage().unsafeGetStorageImpl(), value);
+    known_.emplace(place_of(t), value);
+  }
+
+  /// The value of the new graph that is this tensor.
+  jit::Value *flat(const at::Tensor &t) {
+    if (!t.defined())
+      return made_->insertConstant(c10::IValue());
+    if (!is_plain(t))
+      give_up("it makes a tensor that is not plain");
+    if (const auto known = known_.find(place_of(t)); known != known_.end())
+      return known->second;
+    if (!t.unsafeGetTensorImpl()->is_wrapped_number())
+      give_up("it makes a tensor that no op makes");
+    jit::Value *number = made_->insertConstant(t); // an operator's number, as eager makes of it
+    know(t, number);
+    return number;
+  }
+  jit::Value *flat(const c10::IValue &value, const c10::TypePtr &type) {
+    if (value.isTensor())
+      return flat(value.toTensor());
+    bool tensors = false;
+    each_tensor(value, [&tensors](const at::Tensor &) { tensors = true; });
+    if (!tensors)
+      return value.isList() && value.toListRef().empty() && type->castRaw<c10::ListType>()
+                 ? made_
+                       ->insertNode(
+                           made_->createList(type->expectRef<c10::ListType>().getElementType(), {}))
+                       ->output()
+                 : made_->insertConstant(value);
+    std::vector<jit::Value *> items;
+    for (const c10::IValue &item : value.toListRef())
+      items.push_back(flat(item, c10::TensorType::get()));
+    const bool optional = value.type()->expectRef<c10::ListType>().getElementType()->kind() ==
+                          c10::TypeKind::OptionalType;
+    const c10::TypePtr element =
+        optional ? c10::TypePtr(c10::OptionalType::ofTensor()) : c10::TensorType::get();
+    return made_->insertNode(made_->createList(element, items))->output();
+  }
+  /// The same of a value of the graph.
+  jit::Value *flat(const jit::Value &value) {
+    if (varying_.contains(&value))
+      return flat_.at(&value);
+    return flat(values_.at(&value), value.type());
+  }
+
+  void add(const jit::Node &node) {
+    if (!node.blocks().empty())
+      give_up("a loop or a branch");
+    std::vector<c10::IValue> arguments;
+    bool varies = false;
+    for (const jit::Value *input : node.inputs()) {
+      arguments.push_back(values_.at(input));
+      varies |= varying_.contains(input);
+    }
+    switch (node.kind()) {
+    case c10::prim::Constant:
+      return add_constant(*node.output());
+    case c10::prim::ListConstruct:
+      values_[node.output()] = construct_list(node, arguments);
+      if (varies)
+        copy(node);
+      return;
+    case c10::prim::ListUnpack:
+      for (std::size_t i = 0; i < node.outputs().size(); ++i)
+        values_[node.outputs()[i]] = arguments[0].toListRef()[i];
+      return;
+    default:
+      run(node, std::move(arguments), varies);
+    }
+  }
+
+  void add_constant(const jit::Value &constant) {
+    c10::IValue value = *jit::toIValue(&constant);
+    if (value.isTensor()) {
+      jit::Value *made = made_->insertConstant(value);
+      know(value.toTensor(), made);
+    }
+    values_[&constant] = std::move(value);
+  }
+
+  /// Whether autograd sees the op, and has ops of its own for it.
+  bool is_differentiated(const c10::ArrayRef<c10::IValue> arguments) const {
+    bool requires_grad = false;
+    for (const c10::IValue &argument : arguments)
+      each_tensor(argument,
+                  [&](const at::Tensor &t) { requires_grad |= t.defined() && t.requires_grad(); });
+    return requires_grad && c10::GradMode::is_enabled();
+  }
+
+  void run(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
+    const std::string_view name = node.kind().toQualString();
+    const bool of_autograd = is_autograd_op(name);
+    if (!of_autograd)
+      if (auto why = why_not(node); !why.empty())
+        give_up(std::move(why));
+    const bool gives_numbers = !node.outputs().empty() && !gives_tensors(node);
+    const bool whole = !of_autograd && !name.starts_with("aten::set_grad") &&
+                       (gives_numbers || !is_differentiated(arguments));
+    if (whole)
+      return run_whole(node, std::move(arguments), varies);
+    if (varies)
+      give_up(std::string(name) + " takes a number of the call, and is differentiated");
+    const shapes::WatchedOps watched(
+        [this](const c10::OperatorHandle &op, jit::Stack &stack) { write_down(op, stack); });
+    node.getOperation()(arguments);
+    for (std::size_t i = 0; i < node.outputs().size(); ++i)
+      values_[node.outputs()[i]] = arguments[arguments.size() - node.outputs().size() + i];
+  }
+
+  static bool is_autograd_op(std::string_view name) {
+    return name == "tracehost::backward" || name == "tracehost::grad" ||
+           name == "tracehost::read_grad" || name == "tracehost::set_grad" ||
+           name == "tracehost::expect_no_grad";
+  }
+
+  /// An op that autograd does nothing for stays one op.
+  void run_whole(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
+    const std::size_t count = node.outputs().size();
+    node.getOperation()(arguments);
+    for (std::size_t i = 0; i < count; ++i)
+      values_[node.outputs()[i]] = arguments[arguments.size() - count + i];
+    if (!varies && count > 0 && !gives_tensors(node) && is_fixed(node))
+      return; // sizes
+    copy(node);
+  }
+
+  void copy(const jit::Node &node) {
+    std::vector<jit::Value *> inputs;
+    for (const jit::Value *input : node.inputs())
+      inputs.push_back(flat(*input));
+    jit::Node *made = made_->create(node.kind(), inputs, node.outputs().size());
+    made_->insertNode(made);
+    for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+      made->outputs()[i]->setType(node.outputs()[i]->type());
+      add_result(values_.at(node.outputs()[i]), made->outputs()[i]);
+      if (!values_.at(node.outputs()[i]).isTensor() &&
+          !values_.at(node.outputs()[i]).isTensorList()) {
+        varying_.insert(node.outputs()[i]);
+        flat_[node.outputs()[i]] = made->outputs()[i];
+      }
+    }
+  }
+
+  void add_result(const c10::IValue &value, jit::Value *made) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined())
+        know(value.toTensor(), made);
+    } else if (value.isTensorList()) {
+      jit::Node *unpack =
+          made_->insertNode(made_->createListUnpack(made, value.toListRef().size()));
+      for (std::size_t i = 0; i < unpack->outputs().size(); ++i)
+        add_result(value.toListRef()[i], unpack->outputs()[i]);
+    }
+  }
+
+  /// One op that has come through autograd.
+  void write_down(const c10::OperatorHandle &op, jit::Stack &stack) {
+    const c10::FunctionSchema &schema = op.schema();
+    const std::size_t count = schema.arguments().size();
+    std::vector<jit::Value *> inputs;
+    for (std::size_t i = 0; i < count; ++i)
+      inputs.push_back(flat(stack[stack.size() - count + i], schema.arguments()[i].type()));
+    op.callBoxed(stack);
+    jit::Node *made =
+        made_->create(c10::Symbol::fromQualString(schema.name()), inputs, schema.returns().size());
+    made_->insertNode(made);
+    for (std::size_t i = 0; i < schema.returns().size(); ++i) {
+      const c10::IValue &result = stack[stack.size() - schema.returns().size() + i];
+      if (!result.isTensor() && !result.isTensorList())
+        give_up(schema.name() + " reads a value");
+      made->outputs()[i]->setType(schema.returns()[i].type());
+      add_result(result, made->outputs()[i]);
+    }
+    if (made->schema().overload_name() != schema.overload_name())
+      give_up("no list says " + full_name(schema));
+  }
+
+  void register_output(const at::Tensor *tensor, jit::Value *made) {
+    // Below autograd, detach() gives what it was given.
+    if (tensor && tensor->defined() && !tensor->is_view() &&
+        made_memory_.at(tensor->storage().unsafeGetStorageImpl()) != made) {
+      made = made_->insertNode(made_->create(c10::aten::detach, {made}))->output();
+    }
+    made_->registerOutput(made);
+    if (tensor && tensor->defined())
+      versions_.emplace(made, version_of(*tensor));
+  }
+
+  void add_output(const jit::Value &output) {
+    const c10::IValue &value = values_.at(&output);
+    if (value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf())
+      give_up("records gradients");
+    register_output(value.isTensor() ? &value.toTensor() : nullptr, flat(output));
+  }
+
+  void add_sets(FlatGraph &result) {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const c10::IValue &value = values_.at(graph_.inputs()[i]);
+      if (!value.isTensor())
+        continue;
+      const at::Tensor &now = grad_of(value.toTensor());
+      if (now.is_same(given_grads_[at++]))
+        continue;
+      if (now.defined() && now.requires_grad())
+        give_up("a .grad that requires gradients");
+      result.sets.push_back({i, !now.defined()});
+      if (now.defined())
+        register_output(&now, flat(now));
+    }
+  }
+
+  /// A gradient that no op reads is no input.
+  void drop_unread(FlatGraph &result) {
+    std::size_t next = graph_.inputs().size();
+    for (std::size_t i = 0, at = 0; i < graph_.inputs().size(); ++i) {
+      if (!values_.at(graph_.inputs()[i]).isTensor() || !given_grads_[at++].defined())
+        continue;
+      if (made_->inputs()[next]->hasUses()) {
+        result.reads.push_back(i);
+        ++next;
+      } else {
+        versions_.erase(made_->inputs()[next]);
+        made_->eraseInput(next);
+      }
+    }
+  }
+
+  const jit::Graph &graph_;
+  const bool grad_;
+  std::shared_ptr<jit::Graph> made_;
+  std::unordered_map<const jit::Value *, c10::IValue> values_;
+  std::unordered_map<const jit::Value *, jit::Value *> flat_; ///< numbers of the call
+  std::unordered_set<const jit::Value *> varying_;
+  std::map<Place, jit::Value *> known_;
+  /// No later tensor has the memory of one that is known. Not the tensors: a gradient that someone
+  /// else holds is copied into .grad.
+  std::vector<c10::Storage> alive_;
+  std::unordered_map<const c10::StorageImpl *, jit::Value *> made_memory_; ///< the first over it
+  std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
+  std::vector<at::Tensor> given_grads_;                          ///< by tensor input
+  Versions versions_;
+};
+
+} // namespace
+
+FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs) {
+  const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
+  return Flattening(graph, inputs).make();
+}
+
+} // namespace tracehost::tape
