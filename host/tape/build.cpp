@@ -340,6 +340,10 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
     return {To::slot, add_slot(output), {}};
   const c10::IValue &value = found_.values.at(&output);
   if (!found_.made(output)) {
+    if (value.isTensor() && !value.toTensor().defined()) {
+      memories_.fix(output);
+      return {};
+    }
     if (!writes(node)) // what it writes to is its result
       give_up(std::string(node.kind().toQualString()) + " gives a view among its results");
     memories_.fix(output);

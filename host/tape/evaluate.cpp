@@ -9,7 +9,6 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
@@ -19,9 +18,6 @@ namespace tracehost::tape {
 namespace {
 
 using Kind = Memory::Kind;
-
-/// A recording takes three times as long as a call.
-constexpr auto kMostTime = std::chrono::milliseconds(50);
 
 bool any_overlap(c10::ArrayRef<c10::IValue> inputs) {
   std::vector<MemoryRange> ranges;
@@ -71,11 +67,10 @@ public:
       give_up("it writes, and its inputs share memory");
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph_.inputs()[i], inputs[i]);
-    const auto start = std::chrono::steady_clock::now();
+    const TimeLimit limit;
     for (const jit::Node *node : graph_.nodes()) {
       evaluate(*node);
-      if (std::chrono::steady_clock::now() - start > kMostTime)
-        give_up("a call takes over 50 ms, and its time goes into kernels");
+      limit.check();
     }
     find_outputs();
     find_last_uses();
@@ -124,7 +119,8 @@ private:
         found_.values[node.outputs()[i]] = arguments[0].toListRef()[i];
       return;
     default:
-      call(node, std::move(arguments), varies);
+      if (!does_nothing(node) || !node.outputs().empty())
+        call(node, std::move(arguments), varies);
     }
   }
 
@@ -172,12 +168,12 @@ private:
 
   void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies) {
     const std::string name = node.kind().toQualString();
-    if (value.isTensor())
+    if (value.isTensor() && value.toTensor().defined()) // else a gradient that nobody asks for
       add_tensor(name, value.toTensor(), output, varies);
     else if (value.isTensorList())
       for (const at::Tensor &t : value.toTensorVector())
         add_element(name, t, varies);
-    else if (varies || !is_fixed(node))
+    else if (!value.isTensor() && (varies || !is_fixed(node)))
       found_.varying.insert(&output);
     found_.values[&output] = std::move(value);
   }
@@ -210,6 +206,8 @@ private:
         give_up("an output that is no tensor");
       if (!value.isTensor())
         continue;
+      if (!value.toTensor().defined())
+        give_up("an output that is no tensor");
       Memory &root = found_.roots[found_.root_of(value.toTensor())];
       if (root.kind == Kind::planned)
         root.kind = Kind::fresh;

@@ -37,8 +37,10 @@ public:
   }
 
   FlatGraph make() {
-    for (const jit::Node *node : graph_.nodes())
+    for (const jit::Node *node : graph_.nodes()) {
       add(*node);
+      limit_.check();
+    }
     if (c10::GradMode::is_enabled() != grad_)
       give_up("it leaves another grad mode");
     for (const auto &[input, t] : given_)
@@ -106,6 +108,8 @@ private:
   jit::Value *flat(const c10::IValue &value, const c10::TypePtr &type) {
     if (value.isTensor())
       return flat(value.toTensor());
+    if (value.isBool() && type->kind() == c10::TypeKind::NumberType)
+      return insert("tracehost::number", made_->insertConstant(value), type);
     bool tensors = false;
     each_tensor(value, [&tensors](const at::Tensor &) { tensors = true; });
     if (!tensors)
@@ -123,6 +127,11 @@ private:
     const c10::TypePtr element =
         optional ? c10::TypePtr(c10::OptionalType::ofTensor()) : c10::TensorType::get();
     return made_->insertNode(made_->createList(element, items))->output();
+  }
+  jit::Value *insert(const char *op, jit::Value *argument, const c10::TypePtr &type) {
+    jit::Node *made = made_->create(c10::Symbol::fromQualString(op), {argument});
+    made->output()->setType(type);
+    return made_->insertNode(made)->output();
   }
   /// The same of a value of the graph.
   jit::Value *flat(const jit::Value &value) {
@@ -153,7 +162,8 @@ private:
         values_[node.outputs()[i]] = arguments[0].toListRef()[i];
       return;
     default:
-      run(node, std::move(arguments), varies);
+      if (!does_nothing(node) || !node.outputs().empty())
+        run(node, std::move(arguments), varies);
     }
   }
 
@@ -207,8 +217,9 @@ private:
     node.getOperation()(arguments);
     for (std::size_t i = 0; i < count; ++i)
       values_[node.outputs()[i]] = arguments[arguments.size() - count + i];
-    if (!varies && count > 0 && !gives_tensors(node) && is_fixed(node))
-      return; // sizes
+    const bool of_tensors = count > 0 && gives_tensors(node);
+    if (!varies && !of_tensors && is_fixed(node))
+      return; // sizes, and checks of them
     copy(node);
   }
 
@@ -243,6 +254,7 @@ private:
 
   /// One op that has come through autograd.
   void write_down(const c10::OperatorHandle &op, jit::Stack &stack) {
+    limit_.check();
     const c10::FunctionSchema &schema = op.schema();
     const std::size_t count = schema.arguments().size();
     std::vector<jit::Value *> inputs;
@@ -314,6 +326,7 @@ private:
     }
   }
 
+  const TimeLimit limit_;
   const jit::Graph &graph_;
   const bool grad_;
   std::shared_ptr<jit::Graph> made_;

@@ -111,7 +111,9 @@ bool writes_in_place(const jit::Node &node) {
 }
 
 bool does_nothing(const jit::Node &node) {
-  return std::string_view(node.kind().toQualString()) == "aten::detach_";
+  const std::string_view name = node.kind().toQualString();
+  return name == "aten::detach_" || name.starts_with("tracehost::save_") ||
+         name == "tracehost::forget_saved";
 }
 
 bool draws(const jit::Node &node) {

@@ -24,7 +24,8 @@ inline bool writes(const torch::jit::Node &node) { return !written_arguments(nod
 /// Whether an op writes to its first argument alone, which is its result: `aten::add_`.
 bool writes_in_place(const torch::jit::Node &node);
 
-/// Whether an op does nothing to a tensor that no gradient is recorded for.
+/// Whether an op does nothing on a tape: no gradients are recorded there, and a tape saves itself
+/// what an early end puts back.
 bool does_nothing(const torch::jit::Node &node);
 
 /// Whether the op draws from a generator.

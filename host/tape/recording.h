@@ -3,7 +3,9 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <chrono>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -16,11 +18,26 @@ namespace tracehost::tape {
 
 namespace jit = torch::jit;
 
-/// The graph can't have a tape.
-struct NoTape {
+/// The graph can't have a tape. Autograd's engine passes on what is a std::exception.
+struct NoTape : std::exception {
+  explicit NoTape(std::string why) : why(std::move(why)) {}
   std::string why;
 };
-[[noreturn]] inline void give_up(std::string why) { throw NoTape{std::move(why)}; }
+[[noreturn]] inline void give_up(std::string why) { throw NoTape(std::move(why)); }
+
+/// A recording takes some times as long as a call: of a long one it ends. Not for what a call does
+/// besides its kernels, which is a tape's gain, the time goes.
+class TimeLimit {
+public:
+  /// Throws NoTape.
+  void check() const {
+    if (std::chrono::steady_clock::now() - start_ > std::chrono::milliseconds(50))
+      give_up("a call takes over 50 ms, and its time goes into kernels");
+  }
+
+private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// Memory that one or more values are views of.
 struct Memory {
@@ -73,7 +90,7 @@ struct Recorded {
   /// Whether the op of a value made its memory.
   bool made(const jit::Value &value) const {
     const c10::IValue &found = values.at(&value);
-    return found.isTensor() && roots[root_of(found.toTensor())].made == &value;
+    return found.isTensor() && found.toTensor().defined() && roots[root_of(found.toTensor())].made == &value;
   }
   bool varies(const jit::Value &value) const { return varying.contains(&value); }
   /// The root of a tensor, which is new unless its storage is known.

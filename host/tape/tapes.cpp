@@ -17,6 +17,9 @@ constexpr std::size_t kMostTapes = 4; ///< at a time, of one graph
 constexpr int kMostRecordings = 16;   ///< of one graph: sizes that never come again cost no more
 constexpr std::size_t kMostBytes = std::size_t{256} << 20; ///< planned, of all in the process
 std::atomic<std::size_t> all_bytes{0};
+/// A recording takes about as long as five calls. Many sizes come twice, fewer five times.
+constexpr std::ptrdiff_t kManyOps = 200;
+constexpr int kCalls = 2, kCallsOfManyOps = 5;
 constexpr std::uint64_t kMostEarly = 8; ///< so many runs may end early at first, then one in four
 
 } // namespace
@@ -40,10 +43,15 @@ struct Tapes::Impl {
 
   const jit::Graph &graph;
   void (*const interruptible)();
+  const int calls_to_record;
   std::atomic_flag busy;          ///< a thread is in here, perhaps this one, called by an op
   std::atomic<bool> never{false}; ///< `why` says why
   std::vector<Made> made;         ///< the last one to serve is the first
-  std::array<std::unique_ptr<Guards>, kMostTapes> seen; ///< of calls that no tape served
+  struct Seen {
+    std::unique_ptr<Guards> guards;
+    int calls = 0;
+  };
+  std::array<Seen, kMostTapes> seen; ///< calls that no tape served
   std::size_t next = 0;                                 ///< in seen
   int recordings = 0;
   std::string why;
@@ -54,8 +62,17 @@ struct Tapes::Impl {
   void record(c10::ArrayRef<c10::IValue> inputs);
 };
 
+namespace {
+
+int calls_before(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  return std::distance(nodes.begin(), nodes.end()) > kManyOps ? kCallsOfManyOps : kCalls;
+}
+
+} // namespace
+
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
-    : impl_(new Impl{graph, interruptible, {}, {}, {}, {}, 0, 0, {}}) {}
+    : impl_(new Impl{graph, interruptible, calls_before(graph), {}, {}, {}, {}, 0, 0, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -103,19 +120,21 @@ bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
   return false;
 }
 
-/// The second call with the same sizes is recorded.
+/// The second call with the same sizes is recorded, or the fifth.
 void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
   if (recordings >= kMostRecordings || !now.are_plain() || !Guards::can_be_recorded(inputs))
     return;
   if (needs_flat_graph(graph, inputs) && !records_plainly())
     return;
-  for (std::unique_ptr<Guards> &guards : seen)
-    if (guards && guards->hold(inputs) && guards->settings() == now) {
-      guards.reset();
+  for (Seen &one : seen)
+    if (one.guards && one.guards->hold(inputs) && one.guards->settings() == now) {
+      if (++one.calls < calls_to_record)
+        return;
+      one.guards.reset();
       record(inputs);
       return;
     }
-  seen[next++ % seen.size()] = std::make_unique<Guards>(inputs);
+  seen[next++ % seen.size()] = {std::make_unique<Guards>(inputs), 1};
 }
 
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
