@@ -121,7 +121,9 @@ void Recording::build(const jit::Node &node) {
                        [&](const jit::Value *value) { return test(*value); });
   };
   const auto varies = [this](const jit::Value &v) { return found_.varies(v); };
-  const bool computes = any(node.outputs(), [this](const jit::Value &v) { return found_.made(v); });
+  const bool computes = any(node.outputs(), [this](const jit::Value &v) {
+    return found_.made(v) || found_.lists.contains(&v);
+  });
   const bool is_list = node.kind() == c10::prim::ListConstruct;
   const bool is_step =
       any(node.outputs(), varies) ||
@@ -164,7 +166,7 @@ void Recording::note_effects(const jit::Node &node) {
 
 /// One result that fills its memory, which the tape could have made.
 bool Recording::has_plain_result(const jit::Node &node) const {
-  if (node.outputs().size() != 1)
+  if (node.outputs().size() != 1 || !found_.values.at(node.output()).isTensor())
     return false;
   const at::Tensor &t = found_.tensor(*node.output());
   return t.storage_offset() == 0 &&
@@ -326,10 +328,19 @@ void Recording::build_call(const jit::Node &node) {
   for (const jit::Value *output : node.outputs())
     step->results.push_back(add_result(node, *output));
   step->run(*tape_);
-  for (const jit::Value *output : node.outputs())
-    if (found_.made(*output) && !is_uninitialized(node) &&
-        !same_bits(tape_->called_[root_of(*output)], found_.result(*output)))
-      give_up(std::string(node.kind().toQualString()) + " gives other bits each time");
+  for (const jit::Value *output : node.outputs()) {
+    std::vector<at::Tensor> results;
+    if (const auto list = found_.lists.find(output); list != found_.lists.end())
+      results = list->second;
+    else if (found_.made(*output))
+      results = {found_.result(*output)};
+    std::vector<std::size_t> roots;
+    each_tensor(found_.values.at(output),
+                [&](const at::Tensor &t) { roots.push_back(t.defined() ? found_.root_of(t) : 0); });
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (!is_uninitialized(node) && !same_bits(tape_->called_[roots[i]], results[i]))
+        give_up(std::string(node.kind().toQualString()) + " gives other bits each time");
+  }
   last_call_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
   tape_->steps_.push_back(std::move(step));
 }
@@ -337,8 +348,10 @@ void Recording::build_call(const jit::Node &node) {
 Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::Value &output) {
   using To = Tape::CallStep::Result::To;
   if (found_.varies(output))
-    return {To::slot, add_slot(output), {}};
+    return {To::slot, add_slot(output), {}, {}};
   const c10::IValue &value = found_.values.at(&output);
+  if (found_.lists.contains(&output))
+    return add_list(output);
   if (!found_.made(output)) {
     if (value.isTensor() && !value.toTensor().defined()) {
       memories_.fix(output);
@@ -349,11 +362,29 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
     memories_.fix(output);
     return {};
   }
-  const std::size_t root = found_.root_of(value.toTensor());
+  place_result(value.toTensor());
+  memories_.fix(output);
+  return {To::root, found_.root_of(value.toTensor()), memories_.fixed(output).toTensor(), {}};
+}
+
+/// Memory that an op gives.
+void Recording::place_result(const at::Tensor &t) {
+  const std::size_t root = found_.root_of(t);
   tape_->roots_[root].storage = memories_.place_again(root);
   tape_->roots_[root].has_tensors = true;
+}
+
+Tape::CallStep::Result Recording::add_list(const jit::Value &output) {
+  using To = Tape::CallStep::Result::To;
+  for (const at::Tensor &t : found_.values.at(&output).toTensorVector())
+    place_result(t);
   memories_.fix(output);
-  return {To::root, root, memories_.fixed(output).toTensor()};
+  Tape::CallStep::Result result{To::list, 0, {}, {}};
+  const auto fixed = memories_.fixed(output).toTensorVector();
+  const auto recorded = found_.values.at(&output).toTensorVector();
+  for (std::size_t i = 0; i < fixed.size(); ++i)
+    result.elements.push_back({To::root, found_.root_of(recorded[i]), fixed[i], {}});
+  return result;
 }
 
 std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,

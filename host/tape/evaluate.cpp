@@ -116,12 +116,21 @@ private:
       if (varies)
         give_up("a list of numbers is taken apart");
       for (std::size_t i = 0; i < node.outputs().size(); ++i)
-        found_.values[node.outputs()[i]] = arguments[0].toListRef()[i];
+        take_apart(*node.outputs()[i], arguments[0].toListRef()[i]);
       return;
     default:
       if (!does_nothing(node) || !node.outputs().empty())
         call(node, std::move(arguments), varies);
     }
+  }
+
+  void take_apart(const jit::Value &value, const c10::IValue &element) {
+    found_.values[&value] = element;
+    if (!element.isTensor() || !element.toTensor().defined())
+      return;
+    Memory &root = found_.roots[found_.root_of(element.toTensor())];
+    if (root.kind == Kind::planned && !root.made)
+      root.made = &value;
   }
 
   void add_constant(const jit::Value &constant) {
@@ -171,8 +180,7 @@ private:
     if (value.isTensor() && value.toTensor().defined()) // else a gradient that nobody asks for
       add_tensor(name, value.toTensor(), output, varies);
     else if (value.isTensorList())
-      for (const at::Tensor &t : value.toTensorVector())
-        add_element(name, t, varies);
+      add_list(name, value.toTensorVector(), output, varies);
     else if (!value.isTensor() && (varies || !is_fixed(node)))
       found_.varying.insert(&output);
     found_.values[&output] = std::move(value);
@@ -193,9 +201,19 @@ private:
     if (writes_)
       found_.copies[&value] = t.clone();
   }
-  void add_element(const std::string &name, const at::Tensor &t, bool varies) const {
-    if (!found_.knows(t) || varies) // a list of views is nothing to do
-      give_up(name + " gives a list");
+  /// A list of views is nothing to do; new tensors have a root each.
+  void add_list(const std::string &name, const std::vector<at::Tensor> &tensors,
+                const jit::Value &value, bool varies) {
+    const auto is_known = [this](const at::Tensor &t) { return t.defined() && found_.knows(t); };
+    if (!varies && std::all_of(tensors.begin(), tensors.end(), is_known))
+      return;
+    std::vector<at::Tensor> &kept = found_.lists[&value];
+    for (const at::Tensor &t : tensors) {
+      if (!t.defined() || !is_plain(t) || t.requires_grad() || found_.knows(t))
+        give_up(name + " gives a list");
+      found_.claim(t, Kind::planned);
+      kept.push_back(writes_ ? t.clone() : t);
+    }
   }
 
   void find_outputs() {

@@ -70,6 +70,7 @@ private:
     at::Tensor copy = copy_of(t);
     know(copy, made);
     given_.emplace_back(made, copy);
+    outputs_.emplace(made, copy.unsafeGetTensorImpl());
     if (const at::Tensor &grad = grad_of(t); grad.defined())
       copy.mutable_grad() = copy_of(grad);
     copy.set_requires_grad(t.requires_grad());
@@ -81,6 +82,7 @@ private:
     if (grad.defined()) {
       know(grad, made_->addInput());
       given_.emplace_back(made_->inputs().back(), grad);
+      outputs_.emplace(made_->inputs().back(), grad.unsafeGetTensorImpl());
     }
     given_grads_.push_back(grad);
   }
@@ -275,22 +277,48 @@ private:
       give_up("no list says " + full_name(schema));
   }
 
-  void register_output(const at::Tensor *tensor, jit::Value *made) {
-    // Below autograd, detach() gives what it was given.
-    if (tensor && tensor->defined() && !tensor->is_view() &&
-        made_memory_.at(tensor->storage().unsafeGetStorageImpl()) != made) {
-      made = made_->insertNode(made_->create(c10::aten::detach, {made}))->output();
-    }
+  /// A tensor as autograd has it: a view of its base, or a tensor that is no other output.
+  jit::Value *output_of(const at::Tensor &t) {
+    if (!t.defined())
+      return flat(t);
+    jit::Value *&known = made_outputs_[t.unsafeGetTensorImpl()];
+    if (!known)
+      known = t.is_view() ? view_of_base(t) : detached(t);
+    return known;
+  }
+  jit::Value *view_of_base(const at::Tensor &t) {
+    jit::Value *base = output_of(at::Tensor(t._base()));
+    jit::Node *view =
+        made_->create(c10::aten::as_strided, {base, made_->insertConstant(t.sizes().vec()),
+                                              made_->insertConstant(t.strides().vec()),
+                                              made_->insertConstant(t.storage_offset())});
+    return made_->insertNode(view)->output();
+  }
+  /// Below autograd, x and x.detach() are one.
+  jit::Value *detached(const at::Tensor &t) {
+    jit::Value *made = flat(t);
+    const auto [first, is_new] = outputs_.emplace(made, t.unsafeGetTensorImpl());
+    const bool is_it = first->second == t.unsafeGetTensorImpl();
+    if (is_it && made_memory_.at(t.storage().unsafeGetStorageImpl()) == made)
+      return made;
+    return made_->insertNode(made_->create(c10::aten::detach, {made}))->output();
+  }
+
+  void register_output(const at::Tensor &t) {
+    jit::Value *made = output_of(t);
     made_->registerOutput(made);
-    if (tensor && tensor->defined())
-      versions_.emplace(made, version_of(*tensor));
+    if (t.defined())
+      versions_.emplace(made, version_of(t));
   }
 
   void add_output(const jit::Value &output) {
     const c10::IValue &value = values_.at(&output);
     if (value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf())
       give_up("records gradients");
-    register_output(value.isTensor() ? &value.toTensor() : nullptr, flat(output));
+    if (value.isTensor())
+      register_output(value.toTensor());
+    else
+      made_->registerOutput(flat(output));
   }
 
   void add_sets(FlatGraph &result) {
@@ -306,7 +334,7 @@ private:
         give_up("a .grad that requires gradients");
       result.sets.push_back({i, !now.defined()});
       if (now.defined())
-        register_output(&now, flat(now));
+        register_output(now);
     }
   }
 
@@ -341,6 +369,9 @@ private:
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
   std::vector<at::Tensor> given_grads_;                          ///< by tensor input
   Versions versions_;
+  /// Which tensor a value is for the caller.
+  std::unordered_map<const jit::Value *, const c10::TensorImpl *> outputs_;
+  std::unordered_map<const c10::TensorImpl *, jit::Value *> made_outputs_;
 };
 
 } // namespace

@@ -12,7 +12,7 @@
 namespace tracehost::tape {
 namespace {
 
-constexpr std::size_t kMostSaved = 4 << 20; ///< bytes: each run copies them
+constexpr std::size_t kMostSaved = 16 << 20; ///< bytes: each run copies them
 
 /// The tensor whose memory an op made, where its result is a view of it: at::linear() of torch 2.11
 /// gives rows in other sizes. Else the result.
@@ -131,7 +131,7 @@ at::Tensor Recording::room_for(std::size_t root) {
     give_up("it writes to a tensor with gaps");
   saved_ += memory.bytes;
   if (saved_ > kMostSaved)
-    give_up("it writes to over 4 MB before an op that may fail");
+    give_up("it writes to over 16 MB before an op that may fail");
   tape_->saves_ = true;
   return at::empty({static_cast<std::int64_t>(memory.bytes)}, at::kByte);
 }

@@ -60,6 +60,8 @@ struct Recorded {
   std::unordered_map<const jit::Value *, c10::IValue> values;
   /// The values of each op's results, copied where the graph writes to tensors.
   std::unordered_map<const jit::Value *, at::Tensor> copies;
+  /// The same of lists of tensors that an op made.
+  std::unordered_map<const jit::Value *, std::vector<at::Tensor>> lists;
   /// What each call computes, besides tensors: numbers that depend on data or on numbers given.
   std::unordered_set<const jit::Value *> varying;
   std::vector<Memory> roots;
@@ -90,7 +92,8 @@ struct Recorded {
   /// Whether the op of a value made its memory.
   bool made(const jit::Value &value) const {
     const c10::IValue &found = values.at(&value);
-    return found.isTensor() && found.toTensor().defined() && roots[root_of(found.toTensor())].made == &value;
+    return found.isTensor() && found.toTensor().defined() &&
+           roots[root_of(found.toTensor())].made == &value;
   }
   bool varies(const jit::Value &value) const { return varying.contains(&value); }
   /// The root of a tensor, which is new unless its storage is known.

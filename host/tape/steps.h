@@ -67,10 +67,12 @@ struct Tape::CallStep final : Tape::Step {
 
   /// What becomes of a result.
   struct Result {
-    enum class To : std::uint8_t { root, slot, nothing } to = To::nothing;
+    enum class To : std::uint8_t { root, slot, list, nothing } to = To::nothing;
     std::size_t index = 0;
     at::Tensor fixed; ///< of a root: a result of other sizes or strides ends the run
+    std::vector<Result> elements = {}; ///< of a list
   };
+  static bool take(Tape &tape, const Result &result, c10::IValue value);
   jit::Operation operation;
   std::vector<c10::IValue> arguments;
   std::vector<SlotArgument> slots;

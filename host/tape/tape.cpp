@@ -43,19 +43,37 @@ bool Tape::CallStep::run(Tape &tape) {
     stack[argument.at] = tape.slots_[argument.slot];
   operation(stack);
   const std::size_t first = stack.size() - results.size();
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const Result &result = results[i];
-    if (result.to == Result::To::slot)
-      tape.slots_[result.index] = std::move(stack[first + i]);
-    if (result.to != Result::To::root)
-      continue;
-    at::Tensor &made = tape.called_[result.index];
-    made = std::move(stack[first + i]).toTensor();
-    if (!has_layout(made, result.fixed)) [[unlikely]]
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (!take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
       return false;
-    tape.bind(result.index, const_cast<void *>(made.storage().data()));
-  }
   stack.clear();
+  return true;
+}
+
+bool Tape::CallStep::take(Tape &tape, const Result &result, c10::IValue value) {
+  switch (result.to) {
+  case Result::To::nothing:
+    return true;
+  case Result::To::slot:
+    tape.slots_[result.index] = std::move(value);
+    return true;
+  case Result::To::list: {
+    const auto items = value.toListRef();
+    if (items.size() != result.elements.size())
+      return false;
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (!take(tape, result.elements[i], items[i]))
+        return false;
+    return true;
+  }
+  case Result::To::root:
+    break;
+  }
+  at::Tensor &made = tape.called_[result.index];
+  made = std::move(value).toTensor();
+  if (!has_layout(made, result.fixed))
+    return false;
+  tape.bind(result.index, const_cast<void *>(made.storage().data()));
   return true;
 }
 

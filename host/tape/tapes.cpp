@@ -52,7 +52,7 @@ struct Tapes::Impl {
     int calls = 0;
   };
   std::array<Seen, kMostTapes> seen; ///< calls that no tape served
-  std::size_t next = 0;                                 ///< in seen
+  std::size_t next = 0;              ///< in seen
   int recordings = 0;
   std::string why;
 
