@@ -1,6 +1,7 @@
 #include "tape/build.h"
 
 #include "signature/grad_read.h"
+#include "tape/blocks.h"
 #include "tape/ops.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -132,7 +133,7 @@ void Recording::build(const jit::Node &node) {
   if (!is_step)
     return fix_all(node);
   ++tape_->ops_;
-  const bool is_new = computes && !writes(node) && has_plain_result(node);
+  const bool is_new = computes && node.maybeSchema() && !writes(node) && has_plain_result(node);
   const bool fixed = !any(node.inputs(), varies);
   join_group(node, is_new && fixed);
   note_effects(node);
@@ -323,11 +324,14 @@ void Recording::build_list(const jit::Node &node) {
 }
 
 void Recording::build_call(const jit::Node &node) {
-  auto step = std::make_unique<Tape::CallStep>(node.getOperation());
+  auto step = std::make_unique<Tape::CallStep>(operation_of(node));
+  step->is_outlined = is_outlined(node);
   add_arguments(node, step->arguments, step->slots);
   for (const jit::Value *output : node.outputs())
     step->results.push_back(add_result(node, *output));
   step->run(*tape_);
+  for (std::size_t i = 0; i < step->results.size(); ++i)
+    step->results[i].exposed = step->is_outlined && is_exposed(*node.outputs()[i]);
   for (const jit::Value *output : node.outputs()) {
     std::vector<at::Tensor> results;
     if (const auto list = found_.lists.find(output); list != found_.lists.end())
@@ -365,6 +369,18 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
   place_result(value.toTensor());
   memories_.fix(output);
   return {To::root, found_.root_of(value.toTensor()), memories_.fixed(output).toTensor(), {}};
+}
+
+/// Whether the caller gets the memory of a result.
+bool Recording::is_exposed(const jit::Value &value) const {
+  bool exposed = false;
+  for (const jit::Value *output : graph_.outputs())
+    each_tensor(found_.values.at(output), [&](const at::Tensor &t) {
+      each_tensor(found_.values.at(&value), [&](const at::Tensor &made) {
+        exposed |= t.defined() && made.defined() && found_.root_of(t) == found_.root_of(made);
+      });
+    });
+  return exposed;
 }
 
 /// Memory that an op gives.

@@ -44,6 +44,7 @@ private:
   void note_reads(const jit::Node &node);
   void add_arguments(const jit::Node &node, std::vector<c10::IValue> &arguments,
                      std::vector<SlotArgument> &slots);
+  bool is_exposed(const jit::Value &value) const;
   void place_result(const at::Tensor &t);
   Tape::CallStep::Result add_list(const jit::Value &output);
   Tape::CallStep::Result add_result(const jit::Node &node, const jit::Value &output);

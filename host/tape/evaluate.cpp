@@ -1,3 +1,4 @@
+#include "tape/blocks.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
@@ -95,8 +96,6 @@ private:
   }
 
   void evaluate(const jit::Node &node) {
-    if (!node.blocks().empty())
-      give_up("a loop or a branch");
     std::vector<c10::IValue> arguments;
     bool varies = false;
     for (const jit::Value *input : node.inputs()) {
@@ -150,13 +149,16 @@ private:
     found_.draws |= draws(node);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
-    node.getOperation()(arguments);
+    operation_of(node)(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
       give_up(name + " changes sizes");
     const std::size_t first = arguments.size() - node.outputs().size();
-    for (std::size_t i = 0; i < node.outputs().size(); ++i)
+    for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies);
+      if (is_outlined(node))
+        note_of_block(*node.outputs()[i], was_copied(i));
+    }
   }
 
   std::vector<at::Tensor> written_by(const jit::Node &node,
@@ -169,10 +171,22 @@ private:
         if (!found_.knows(t) || found_.roots[found_.root_of(t)].kind == Kind::constant)
           give_up(std::string(node.kind().toQualString()) + " writes to a constant");
         Memory &root = found_.roots[found_.root_of(t)];
+        if (root.of_block)
+          give_up("it writes to what a loop or a branch gives");
         root.written |= root.kind == Kind::input;
         written.push_back(t);
       });
     return written;
+  }
+
+  void note_of_block(const jit::Value &output, bool copied) {
+    each_tensor(found_.values.at(&output), [&](const at::Tensor &t) {
+      if (!t.defined())
+        return;
+      Memory &root = found_.roots[found_.root_of(t)];
+      root.of_block = true;
+      root.copied |= copied;
+    });
   }
 
   void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies) {
@@ -227,6 +241,8 @@ private:
       if (!value.toTensor().defined())
         give_up("an output that is no tensor");
       Memory &root = found_.roots[found_.root_of(value.toTensor())];
+      if (root.copied)
+        give_up("an output that a loop or a branch gives as it was given");
       if (root.kind == Kind::planned)
         root.kind = Kind::fresh;
     }

@@ -1,5 +1,6 @@
 #include "shapes/without_data.h"
 #include "signature/grad_read.h"
+#include "tape/blocks.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
@@ -143,8 +144,6 @@ private:
   }
 
   void add(const jit::Node &node) {
-    if (!node.blocks().empty())
-      give_up("a loop or a branch");
     std::vector<c10::IValue> arguments;
     bool varies = false;
     for (const jit::Value *input : node.inputs()) {
@@ -198,6 +197,8 @@ private:
                        (gives_numbers || !is_differentiated(arguments));
     if (whole)
       return run_whole(node, std::move(arguments), varies);
+    if (is_outlined(node))
+      give_up("a loop or a branch that is differentiated");
     if (varies)
       give_up(std::string(name) + " takes a number of the call, and is differentiated");
     const shapes::WatchedOps watched(
@@ -216,7 +217,7 @@ private:
   /// An op that autograd does nothing for stays one op.
   void run_whole(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
     const std::size_t count = node.outputs().size();
-    node.getOperation()(arguments);
+    operation_of(node)(arguments);
     for (std::size_t i = 0; i < count; ++i)
       values_[node.outputs()[i]] = arguments[arguments.size() - count + i];
     const bool of_tensors = count > 0 && gives_tensors(node);
@@ -230,6 +231,7 @@ private:
     for (const jit::Value *input : node.inputs())
       inputs.push_back(flat(*input));
     jit::Node *made = made_->create(node.kind(), inputs, node.outputs().size());
+    made->copyAttributes(node);
     made_->insertNode(made);
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       made->outputs()[i]->setType(node.outputs()[i]->type());

@@ -1,5 +1,7 @@
 #include "tape/ops.h"
 
+#include "tape/blocks.h"
+
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -117,6 +119,8 @@ bool does_nothing(const jit::Node &node) {
 }
 
 bool draws(const jit::Node &node) {
+  if (is_outlined(node))
+    return outlined_draws(node);
   if (!node.maybeSchema())
     return false;
   const auto handle = c10::Dispatcher::singleton().findSchema(
@@ -145,6 +149,8 @@ bool gives_tensors(const jit::Node &node) {
 }
 
 bool is_fixed(const jit::Node &node) {
+  if (is_outlined(node))
+    return false;
   return !takes_tensors(node) || has(kOfSizes, node.kind().toQualString());
 }
 
@@ -154,6 +160,8 @@ bool is_uninitialized(const jit::Node &node) {
 
 std::string why_not(const jit::Node &node) {
   const std::string name = node.kind().toQualString();
+  if (is_outlined(node))
+    return {};
   if (!node.maybeSchema())
     return name;
   if (is_grad_switch(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))

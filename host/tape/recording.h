@@ -48,6 +48,8 @@ struct Memory {
   const jit::Node *last = nullptr;  ///< the last to read it
   at::Tensor planned;               ///< what holds it, for the second pass
   bool written = false;             ///< an input's, by the graph
+  bool of_block = false;            ///< a loop or a branch gives it,
+  bool copied = false;              ///< and has copied what it was given
 
   /// Whether it is another one at each call.
   bool is_external() const {

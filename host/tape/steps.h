@@ -71,6 +71,7 @@ struct Tape::CallStep final : Tape::Step {
     std::size_t index = 0;
     at::Tensor fixed; ///< of a root: a result of other sizes or strides ends the run
     std::vector<Result> elements = {}; ///< of a list
+    bool exposed = false; ///< of an outlined op: the caller may see whether it is a copy
   };
   static bool take(Tape &tape, const Result &result, c10::IValue value);
   jit::Operation operation;
@@ -78,6 +79,7 @@ struct Tape::CallStep final : Tape::Step {
   std::vector<SlotArgument> slots;
   std::vector<Result> results;
   jit::Stack stack;
+  bool is_outlined = false; ///< blocks.h
 };
 
 /// A list of numbers, some of which are other ones at each call.

@@ -1,6 +1,7 @@
 #include "tape/tape.h"
 
 #include "signature/grad_read.h"
+#include "tape/blocks.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
 
@@ -44,7 +45,8 @@ bool Tape::CallStep::run(Tape &tape) {
   operation(stack);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
-    if (!take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
+    if ((results[i].exposed && was_copied(i)) ||
+        !take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
       return false;
   stack.clear();
   return true;
@@ -138,24 +140,19 @@ void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
   constexpr std::size_t kBetween = 64;
   const at::AutoDispatchBelowADInplaceOrView below;
-  bool ends = false;
   try {
     bind_all(given);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (i % kBetween == kBetween - 1 && interruptible) {
-        ends = true;
-        interruptible();
-        ends = false;
-      }
+      if (i % kBetween == kBetween - 1 && interruptible)
+        interrupt(interruptible);
       if (!steps_[i]->run(*this))
         return false;
     }
     return true;
+  } catch (const Interruption &interruption) {
+    bump_versions(given);
+    std::rethrow_exception(interruption.error);
   } catch (...) { // a check's is no std::exception; the interpreter finds the line of an op's
-    if (ends) {
-      bump_versions(given);
-      throw;
-    }
     return false;
   }
 }

@@ -1,4 +1,6 @@
+#include "tape/blocks.h"
 #include "tape/ops.h"
+#include "tape/recording.h"
 #include "tape/tape.h"
 
 #include <fmt/format.h>
@@ -54,6 +56,7 @@ struct Tapes::Impl {
   std::array<Seen, kMostTapes> seen; ///< calls that no tape served
   std::size_t next = 0;              ///< in seen
   int recordings = 0;
+  std::shared_ptr<jit::Graph> outlined; ///< of a graph with blocks
   std::string why;
 
   bool run(jit::Stack &stack);
@@ -72,7 +75,7 @@ int calls_before(const jit::Graph &graph) {
 } // namespace
 
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
-    : impl_(new Impl{graph, interruptible, calls_before(graph), {}, {}, {}, {}, 0, 0, {}}) {}
+    : impl_(new Impl{graph, interruptible, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -139,7 +142,15 @@ void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
 
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
   ++recordings;
-  auto tape = Tape::record(graph, inputs, why);
+  try {
+    if (has_blocks(graph) && !outlined)
+      outlined = outline(graph, interruptible);
+  } catch (const NoTape &none) {
+    why = none.why;
+    never = true;
+    return;
+  }
+  auto tape = Tape::record(outlined ? *outlined : graph, inputs, why);
   if (tape && all_bytes + tape->bytes() > kMostBytes) {
     tape.reset();
     why = "the tapes of the process hold 256 MB";

@@ -83,7 +83,7 @@ def views_of_the_input():
     return lambda x: (x.t(), x[1:], x), floats(3, 4)
 
 
-@case(TAPE.format(1, 4))
+@case(TAPE.format(4, 4))
 def own_memory_is_written():
     def body(x):
         y = x * 2

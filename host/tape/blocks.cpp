@@ -1,0 +1,247 @@
+#include "tape/blocks.h"
+
+#include "tape/ops.h"
+#include "tape/recording.h"
+#include "tape/tape.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+#include <torch/custom_class.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tracehost::tape {
+namespace {
+
+const c10::Symbol kKind = c10::Symbol::fromQualString("tracehost::blocks");
+const c10::Symbol kRun = c10::Symbol::attr("run"), kDraws = c10::Symbol::attr("draws");
+
+thread_local std::vector<bool> copied; ///< results of the last run
+
+/// A block as a graph: its own inputs, then what it reads from around it.
+struct Block {
+  Block(std::shared_ptr<jit::Graph> graph, void (*interruptible)())
+      : graph(std::move(graph)), code(this->graph, "block"), tapes(*this->graph, interruptible) {}
+
+  void run(jit::Stack &stack) {
+    // At a recording autograd counts the writes: tapes of that are no use later.
+    const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
+    const bool is_below = excluded.has(c10::DispatchKey::ADInplaceOrView);
+    if (!is_below || !run_tape(stack))
+      jit::InterpreterState(code).run(stack);
+  }
+  bool run_tape(jit::Stack &stack) {
+    try {
+      return tapes.run(stack);
+    } catch (...) {
+      throw Interruption{std::current_exception()};
+    }
+  }
+
+  std::shared_ptr<jit::Graph> graph;
+  jit::Code code;
+  Tapes tapes;
+};
+
+/// An `if` or a loop. The node's inputs: those that it had, then what each block captures.
+struct Blocks : torch::CustomClassHolder {
+  bool is_loop = false;
+  std::size_t own = 0; ///< inputs of the node that the blocks do not capture
+  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::vector<std::size_t>> captures; ///< by block: inputs of the node
+  void (*interruptible)() = nullptr;
+
+  void run(jit::Stack &stack, std::size_t inputs, std::size_t outputs) {
+    const std::vector<c10::IValue> given(stack.end() - static_cast<std::ptrdiff_t>(inputs),
+                                         stack.end());
+    jit::drop(stack, inputs);
+    std::vector<c10::IValue> results = is_loop ? loop(given) : branch(given);
+    copied.assign(outputs, false);
+    copy_what_was_given(results, given);
+    for (c10::IValue &result : results)
+      stack.push_back(std::move(result));
+  }
+
+private:
+  std::vector<c10::IValue> run_block(std::size_t block, const std::vector<c10::IValue> &own_inputs,
+                                     const std::vector<c10::IValue> &given) {
+    jit::Stack stack(own_inputs.begin(), own_inputs.end());
+    for (const std::size_t input : captures[block])
+      stack.push_back(given[input]);
+    blocks[block]->run(stack);
+    return stack;
+  }
+  std::vector<c10::IValue> branch(const std::vector<c10::IValue> &given) {
+    return run_block(given[0].toBool() ? 0 : 1, {}, given);
+  }
+  std::vector<c10::IValue> loop(const std::vector<c10::IValue> &given) {
+    std::vector<c10::IValue> carried(given.begin() + 2,
+                                     given.begin() + static_cast<std::ptrdiff_t>(own));
+    bool goes_on = given[1].toBool();
+    for (std::int64_t i = 0; goes_on && i < given[0].toInt(); ++i) {
+      if (interruptible)
+        interrupt(interruptible);
+      std::vector<c10::IValue> turn{i};
+      turn.insert(turn.end(), carried.begin(), carried.end());
+      auto results = run_block(0, turn, given);
+      goes_on = results[0].toBool();
+      carried.assign(results.begin() + 1, results.end());
+    }
+    return carried;
+  }
+
+  static void copy_what_was_given(std::vector<c10::IValue> &results,
+                                  const std::vector<c10::IValue> &given) {
+    std::unordered_set<const c10::StorageImpl *> known;
+    const auto storage = [](const at::Tensor &t) {
+      return t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+    };
+    for (const c10::IValue &value : given)
+      each_tensor(value, [&](const at::Tensor &t) { known.insert(storage(t)); });
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      bool is_known = false;
+      each_tensor(results[i], [&](const at::Tensor &t) {
+        is_known |= t.defined() && !known.insert(storage(t)).second;
+      });
+      copied[i] = is_known;
+      if (is_known)
+        results[i] = results[i].deepcopy();
+    }
+  }
+};
+
+c10::intrusive_ptr<Blocks> blocks_of(const jit::Node &node) {
+  return c10::static_intrusive_pointer_cast<Blocks>(node.ival(kRun).toCapsule());
+}
+
+class Outlining {
+public:
+  explicit Outlining(void (*interruptible)()) : interruptible_(interruptible) {}
+
+  void outline(jit::Graph &graph) {
+    std::vector<jit::Node *> nodes;
+    for (jit::Node *node : graph.nodes())
+      if (!node->blocks().empty())
+        nodes.push_back(node);
+    for (jit::Node *node : nodes)
+      outline(graph, *node);
+  }
+
+private:
+  void outline(jit::Graph &graph, jit::Node &node) {
+    if (node.kind() != c10::prim::If && node.kind() != c10::prim::Loop)
+      give_up(node.kind().toQualString());
+    auto run = c10::make_intrusive<Blocks>();
+    run->is_loop = node.kind() == c10::prim::Loop;
+    run->own = node.inputs().size();
+    run->interruptible = interruptible_;
+    std::vector<jit::Value *> inputs(node.inputs().begin(), node.inputs().end());
+    bool draws_any = false;
+    for (jit::Block *block : node.blocks()) {
+      std::vector<std::size_t> captured;
+      auto inner = graph_of(*block, inputs, captured);
+      draws_any |= check(*inner->block());
+      run->captures.push_back(std::move(captured));
+      run->blocks.push_back(std::make_unique<Block>(std::move(inner), interruptible_));
+    }
+    jit::Node *op = graph.create(kKind, inputs, node.outputs().size());
+    op->ival_(kRun, c10::IValue::make_capsule(std::move(run)));
+    op->i_(kDraws, draws_any ? 1 : 0);
+    op->insertBefore(&node);
+    for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+      op->outputs()[i]->setType(node.outputs()[i]->type());
+      node.outputs()[i]->replaceAllUsesWith(op->outputs()[i]);
+    }
+    node.destroy();
+  }
+
+  /// `inputs`: of the node, grows by what the block captures; `captured`: their places.
+  static std::shared_ptr<jit::Graph> graph_of(jit::Block &block, std::vector<jit::Value *> &inputs,
+                                              std::vector<std::size_t> &captured) {
+    auto graph = std::make_shared<jit::Graph>();
+    std::unordered_map<const jit::Value *, jit::Value *> known;
+    std::vector<jit::Value *> outer;
+    const jit::WithInsertPoint at(graph->block());
+    graph->block()->cloneFrom(&block, [&](jit::Value *value) {
+      if (const auto found = known.find(value); found != known.end())
+        return found->second;
+      jit::Value *made = nullptr;
+      if (value->node()->kind() == c10::prim::Constant) {
+        made = graph->insertNode(graph->createClone(value->node(), [](jit::Value *v) { return v; }))
+                   ->output();
+      } else {
+        made = graph->addInput()->setType(value->type());
+        outer.push_back(value);
+      }
+      return known[value] = made;
+    });
+    for (jit::Value *value : outer) {
+      const auto at_input = std::find(inputs.begin(), inputs.end(), value);
+      captured.push_back(static_cast<std::size_t>(at_input - inputs.begin()));
+      if (at_input == inputs.end())
+        inputs.push_back(value);
+    }
+    return graph;
+  }
+
+  /// Whether an op of the block draws.
+  static bool check(const jit::Block &block) {
+    bool draws_any = false;
+    for (const jit::Node *node : block.nodes()) {
+      for (const jit::Block *inner : node->blocks())
+        draws_any |= check(*inner);
+      if (!node->blocks().empty() || is_plain_node(*node))
+        continue;
+      const std::string_view name = node->kind().toQualString();
+      if (auto why = why_not(*node); !why.empty())
+        give_up("in a loop or a branch: " + why);
+      if (writes(*node) || name == "aten::set_grad_enabled")
+        give_up(std::string("in a loop or a branch: ") + std::string(name) + " writes");
+      draws_any |= draws(*node);
+    }
+    return draws_any;
+  }
+  static bool is_plain_node(const jit::Node &node) {
+    return node.kind() == c10::prim::Constant || node.kind() == c10::prim::ListConstruct ||
+           node.kind() == c10::prim::ListUnpack;
+  }
+
+  void (*interruptible_)();
+};
+
+} // namespace
+
+void interrupt(void (*interruptible)()) {
+  try {
+    interruptible();
+  } catch (...) {
+    throw Interruption{std::current_exception()};
+  }
+}
+
+std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptible)()) {
+  auto copy = const_cast<jit::Graph &>(graph).copy();
+  Outlining(interruptible).outline(*copy);
+  return copy;
+}
+
+bool has_blocks(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const jit::Node *node) { return !node->blocks().empty(); });
+}
+
+bool is_outlined(const jit::Node &node) { return node.kind() == kKind; }
+bool outlined_draws(const jit::Node &node) { return node.i(kDraws) != 0; }
+bool was_copied(std::size_t index) { return copied[index]; }
+
+jit::Operation operation_of(const jit::Node &node) {
+  if (!is_outlined(node))
+    return node.getOperation();
+  return [run = blocks_of(node), inputs = node.inputs().size(),
+          outputs = node.outputs().size()](jit::Stack &stack) { run->run(stack, inputs, outputs); };
+}
+
+} // namespace tracehost::tape

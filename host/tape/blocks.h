@@ -1,0 +1,47 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <memory>
+
+/// Branches and loops of a graph as ops of a tape.
+///
+/// Problem. A tape is a list of steps; which of them run depends on values, and how often. Answer:
+/// each block is a graph of its own, with tapes of its own, and the `if` or loop is one op that
+/// runs them. What a block reads from around it are inputs of the op:
+///
+///     while n < limit:               n, y = tracehost::blocks(cond, y, x)
+///         y = y * x                      block: (y, x) -> y * x, n + 1: one tape, run n times
+///
+/// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
+/// the op gives a copy. Where a caller could tell (the result is an output of the graph, or the
+/// graph writes to it), the graph has no tape, or the run ends early.
+
+namespace tracehost::tape {
+
+namespace jit = torch::jit;
+
+/// What ends a run, of interruptible().
+struct Interruption {
+  std::exception_ptr error;
+};
+
+/// Calls `interruptible`; throws Interruption with what it throws.
+void interrupt(void (*interruptible)());
+
+/// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no
+/// tape has, or writes to a tensor. The copy's nodes refer to places in `graph`.
+std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptible)());
+
+bool has_blocks(const jit::Graph &graph);
+/// Whether the node is an `if` or a loop.
+bool is_outlined(const jit::Node &node);
+bool outlined_draws(const jit::Node &node);
+/// What runs a node: of an outlined node as well.
+jit::Operation operation_of(const jit::Node &node);
+/// Whether the last run of an outlined node on this thread copied the result at `index`.
+bool was_copied(std::size_t index);
+
+} // namespace tracehost::tape
