@@ -249,7 +249,7 @@ bool Recording::build_kernel(const jit::Node &node) {
     tape_->kept_.push_back(std::move(t));
   ++tape_->kernels_;
   if (!step->numbers.empty() || step->alpha_slot) // a number may be complex
-    last_call_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
+    last_to_end_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
   tape_->steps_.push_back(std::move(step));
   return true;
 }
@@ -345,14 +345,24 @@ void Recording::build_call(const jit::Node &node) {
       if (!is_uninitialized(node) && !same_bits(tape_->called_[roots[i]], results[i]))
         give_up(std::string(node.kind().toQualString()) + " gives other bits each time");
   }
-  last_call_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
+  if (!step->slots.empty() || may_fail(node, has_integers(node)))
+    last_to_end_ = static_cast<std::ptrdiff_t>(tape_->steps_.size());
   tape_->steps_.push_back(std::move(step));
+}
+
+bool Recording::has_integers(const jit::Node &node) const {
+  bool integers = false;
+  for (const jit::Value *input : node.inputs())
+    each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
+      integers |= t.defined() && at::isIntegralType(t.scalar_type(), false);
+    });
+  return integers;
 }
 
 Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::Value &output) {
   using To = Tape::CallStep::Result::To;
   if (found_.varies(output))
-    return {To::slot, add_slot(output), {}, {}};
+    return {To::slot, add_slot(output)};
   const c10::IValue &value = found_.values.at(&output);
   if (found_.lists.contains(&output))
     return add_list(output);
@@ -368,7 +378,10 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
   }
   place_result(value.toTensor());
   memories_.fix(output);
-  return {To::root, found_.root_of(value.toTensor()), memories_.fixed(output).toTensor(), {}};
+  const std::size_t root = found_.root_of(value.toTensor());
+  Tape::CallStep::Result result{To::root, root, memories_.fixed(output).toTensor()};
+  result.moves = found_.roots[root].moves_in.has_value();
+  return result;
 }
 
 /// Whether the caller gets the memory of a result.
@@ -395,11 +408,11 @@ Tape::CallStep::Result Recording::add_list(const jit::Value &output) {
   for (const at::Tensor &t : found_.values.at(&output).toTensorVector())
     place_result(t);
   memories_.fix(output);
-  Tape::CallStep::Result result{To::list, 0, {}, {}};
+  Tape::CallStep::Result result{To::list};
   const auto fixed = memories_.fixed(output).toTensorVector();
   const auto recorded = found_.values.at(&output).toTensorVector();
   for (std::size_t i = 0; i < fixed.size(); ++i)
-    result.elements.push_back({To::root, found_.root_of(recorded[i]), fixed[i], {}});
+    result.elements.push_back({To::root, found_.root_of(recorded[i]), fixed[i]});
   return result;
 }
 

@@ -33,6 +33,7 @@ private:
   void fix_all(const jit::Node &node);
   void note_effects(const jit::Node &node);
   bool has_plain_result(const jit::Node &node) const;
+  bool has_integers(const jit::Node &node) const;
   bool has_only_floats(const jit::Node &node) const;
   bool build_kernel(const jit::Node &node);
   bool build_out_kernel(const jit::Node &node);
@@ -65,6 +66,7 @@ private:
   const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views) const;
   std::size_t add_fresh(const jit::Value &value);
   void note_writes();
+  std::ptrdiff_t first_write_of_input(std::size_t input) const;
   at::Tensor room_for(std::size_t root);
 
   std::size_t root_of(const jit::Value &value) const {
@@ -79,8 +81,8 @@ private:
   Group group_;
   std::size_t first_of_group_ = 0; ///< step
   bool joined_ = false;            ///< the op that is built is the group's last
-  // Indexes of steps; a call may end the run early.
-  std::ptrdiff_t last_call_ = -1, first_draw_ = PTRDIFF_MAX;
+  // Indexes of steps; the run may end early up to the first.
+  std::ptrdiff_t last_to_end_ = -1, first_draw_ = PTRDIFF_MAX;
   std::unordered_map<std::size_t, std::ptrdiff_t> first_write_; ///< by root of an input
   std::size_t saved_ = 0;                                       ///< bytes
 };

@@ -4,6 +4,7 @@
 #include "tape/recording.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -171,8 +172,9 @@ private:
         if (!found_.knows(t) || found_.roots[found_.root_of(t)].kind == Kind::constant)
           give_up(std::string(node.kind().toQualString()) + " writes to a constant");
         Memory &root = found_.roots[found_.root_of(t)];
-        if (root.of_block)
-          give_up("it writes to what a loop or a branch gives");
+        if (root.of_block || root.moves_in)
+          give_up(root.of_block ? "it writes to what a loop or a branch gives"
+                                : "it writes to a view whose place depends on a number");
         root.written |= root.kind == Kind::input;
         written.push_back(t);
       });
@@ -191,8 +193,14 @@ private:
 
   void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies) {
     const std::string name = node.kind().toQualString();
-    if (value.isTensor() && value.toTensor().defined()) // else a gradient that nobody asks for
-      add_tensor(name, value.toTensor(), output, varies);
+    if (value.isTensor() && value.toTensor().defined()) { // else a gradient that nobody asks for
+      const auto place = varies && !writes(node) ? place_in_known(value.toTensor()) : std::nullopt;
+      if (place) // below, it has memory of its own
+        value = copy_of(value.toTensor());
+      add_tensor(name, value.toTensor(), output);
+      if (place)
+        found_.roots[found_.root_of(value.toTensor())].moves_in = place;
+    }
     else if (value.isTensorList())
       add_list(name, value.toTensorVector(), output, varies);
     else if (!value.isTensor() && (varies || !is_fixed(node)))
@@ -200,15 +208,20 @@ private:
     found_.values[&output] = std::move(value);
   }
 
-  void add_tensor(const std::string &name, const at::Tensor &t, const jit::Value &value,
-                  bool varies) {
+  std::optional<std::size_t> place_in_known(const at::Tensor &t) const {
+    if (!is_plain(t) || !found_.knows(t))
+      return std::nullopt;
+    if (at::has_internal_overlap(t) == at::MemOverlap::Yes)
+      give_up("a view whose place depends on a number, and that overlaps itself");
+    return found_.root_of(t);
+  }
+
+  void add_tensor(const std::string &name, const at::Tensor &t, const jit::Value &value) {
     if (!is_plain(t))
       give_up(name + " gives no plain tensor");
     if (t.requires_grad())
       give_up("records gradients");
     const bool is_new = !found_.knows(t);
-    if (!is_new && varies && !writes(*value.node()))
-      give_up(name + " gives a view whose place depends on a number");
     const std::size_t root = found_.claim(t, Kind::planned);
     if (is_new)
       found_.roots[root].made = &value;
@@ -241,6 +254,8 @@ private:
       if (!value.toTensor().defined())
         give_up("an output that is no tensor");
       Memory &root = found_.roots[found_.root_of(value.toTensor())];
+      if (root.moves_in)
+        give_up("an output that is a view whose place depends on a number");
       if (root.copied)
         give_up("an output that a loop or a branch gives as it was given");
       if (root.kind == Kind::planned)
@@ -271,8 +286,11 @@ private:
     for (const jit::Node *node : graph_.nodes())
       for (const jit::Value *input : node->inputs())
         each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
-          if (t.defined())
-            found_.roots[found_.root_of(t)].last = node;
+          if (!t.defined())
+            return;
+          std::optional<std::size_t> root = found_.root_of(t);
+          for (; root; root = found_.roots[*root].moves_in)
+            found_.roots[*root].last = node;
         });
   }
 

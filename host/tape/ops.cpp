@@ -33,6 +33,24 @@ constexpr std::array<std::string_view, 4> kChecks{"tracehost::check_number",
                                                   "tracehost::py_tensor"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
+/// Besides pointwise ops: those that fail at no value.
+constexpr std::array<std::string_view, 30> kSafe{
+    "aten::to",         "aten::_to_copy",
+    "aten::sum",        "aten::mean",
+    "aten::item",       "aten::_local_scalar_dense",
+    "aten::rand",       "aten::rand_like",
+    "aten::randn",      "aten::randn_like",
+    "aten::dropout",    "aten::native_dropout",
+    "aten::zeros",      "aten::ones",
+    "aten::zeros_like", "aten::ones_like",
+    "aten::empty",      "aten::empty_like",
+    "aten::clone",      "aten::copy_",
+    "aten::batch_norm", "aten::native_batch_norm",
+    "aten::layer_norm", "aten::native_batch_norm_backward",
+    "aten::conv1d",     "aten::native_layer_norm",
+    "aten::conv2d",     "aten::native_layer_norm_backward",
+    "aten::mse_loss",   "aten::mse_loss_backward"};
+
 template <std::size_t N>
 bool has(const std::array<std::string_view, N> &names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -116,6 +134,17 @@ bool does_nothing(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();
   return name == "aten::detach_" || name.starts_with("tracehost::save_") ||
          name == "tracehost::forget_saved";
+}
+
+bool may_fail(const jit::Node &node, bool integers) {
+  const auto *schema = node.maybeSchema();
+  if (integers || !schema)
+    return true;
+  if (has(kSafe, schema->name()))
+    return false;
+  const auto op =
+      c10::Dispatcher::singleton().findSchema({schema->name(), schema->overload_name()});
+  return !op || !op->hasTag(at::Tag::pointwise);
 }
 
 bool draws(const jit::Node &node) {

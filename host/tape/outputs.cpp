@@ -124,7 +124,7 @@ std::size_t Recording::add_fresh(const jit::Value &value) {
 
 /// Room for what an input has before the run, if the run may end early behind a write to it.
 at::Tensor Recording::room_for(std::size_t root) {
-  if (last_call_ < first_write_.at(root))
+  if (last_to_end_ < first_write_.at(root))
     return {};
   const Memory &memory = found_.roots[root];
   if (!found_.before.at(root).is_non_overlapping_and_dense())
@@ -134,6 +134,10 @@ at::Tensor Recording::room_for(std::size_t root) {
     give_up("it writes to over 16 MB before an op that may fail");
   tape_->saves_ = true;
   return at::empty({static_cast<std::int64_t>(memory.bytes)}, at::kByte);
+}
+
+std::ptrdiff_t Recording::first_write_of_input(std::size_t input) const {
+  return first_write_.at(found_.root_of(found_.values.at(graph_.inputs()[input]).toTensor()));
 }
 
 void Recording::note_writes() {
@@ -148,7 +152,12 @@ void Recording::note_writes() {
     written.push_back(i);
     tape_->written_.push_back({i, found_.versions[root], room_for(root)});
   }
-  tape_->saves_generator_ = last_call_ > first_draw_;
+  tape_->saves_generator_ = last_to_end_ > first_draw_;
+  for (const Tape::Written &one : tape_->written_)
+    if (!one.saved.defined())
+      tape_->first_effect_ = std::min(tape_->first_effect_, first_write_of_input(one.input));
+  if (!tape_->saves_generator_)
+    tape_->first_effect_ = std::min(tape_->first_effect_, first_draw_);
   tape_->saves_ |= tape_->saves_generator_;
   if (!written.empty())
     tape_->guards().set_written(written);

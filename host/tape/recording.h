@@ -3,9 +3,12 @@
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <time.h>
+
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,12 +34,19 @@ class TimeLimit {
 public:
   /// Throws NoTape.
   void check() const {
-    if (std::chrono::steady_clock::now() - start_ > std::chrono::milliseconds(50))
+    if (now() - start_ > std::chrono::milliseconds(50))
       give_up("a call takes over 50 ms, and its time goes into kernels");
   }
 
 private:
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  /// Of this thread alone: other programs on the machine do not count.
+  static std::chrono::nanoseconds now() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+
+  const std::chrono::nanoseconds start_ = now();
 };
 
 /// Memory that one or more values are views of.
@@ -48,6 +58,8 @@ struct Memory {
   const jit::Node *last = nullptr;  ///< the last to read it
   at::Tensor planned;               ///< what holds it, for the second pass
   bool written = false;             ///< an input's, by the graph
+  /// A view at a place that depends on a number: it moves within the memory of another root.
+  std::optional<std::size_t> moves_in = {};
   bool of_block = false;            ///< a loop or a branch gives it,
   bool copied = false;              ///< and has copied what it was given
 

@@ -69,8 +69,9 @@ struct Tape::CallStep final : Tape::Step {
   struct Result {
     enum class To : std::uint8_t { root, slot, list, nothing } to = To::nothing;
     std::size_t index = 0;
-    at::Tensor fixed; ///< of a root: a result of other sizes or strides ends the run
+    at::Tensor fixed = {}; ///< of a root: a result of other sizes or strides ends the run
     std::vector<Result> elements = {}; ///< of a list
+    bool moves = false;   ///< a view at another place each time
     bool exposed = false; ///< of an outlined op: the caller may see whether it is a copy
   };
   static bool take(Tape &tape, const Result &result, c10::IValue value);

@@ -31,9 +31,9 @@ void Tape::bind(std::size_t index, void *data) {
 
 namespace {
 
-bool has_layout(const at::Tensor &t, const at::Tensor &then) {
+bool has_layout(const at::Tensor &t, const at::Tensor &then, bool moves) {
   return t.defined() && t.sizes() == then.sizes() && t.strides() == then.strides() &&
-         t.dtype() == then.dtype() && t.storage_offset() == then.storage_offset();
+         t.dtype() == then.dtype() && (moves || t.storage_offset() == then.storage_offset());
 }
 
 } // namespace
@@ -73,9 +73,10 @@ bool Tape::CallStep::take(Tape &tape, const Result &result, c10::IValue value) {
   }
   at::Tensor &made = tape.called_[result.index];
   made = std::move(value).toTensor();
-  if (!has_layout(made, result.fixed))
+  if (!has_layout(made, result.fixed, result.moves))
     return false;
-  tape.bind(result.index, const_cast<void *>(made.storage().data()));
+  tape.bind(result.index, result.moves ? const_cast<void *>(made.const_data_ptr())
+                                       : const_cast<void *>(made.storage().data()));
   return true;
 }
 
@@ -140,9 +141,10 @@ void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
   constexpr std::size_t kBetween = 64;
   const at::AutoDispatchBelowADInplaceOrView below;
+  std::size_t i = 0;
   try {
     bind_all(given);
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
+    for (; i < steps_.size(); ++i) {
       if (i % kBetween == kBetween - 1 && interruptible)
         interrupt(interruptible);
       if (!steps_[i]->run(*this))
@@ -153,6 +155,10 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
     bump_versions(given);
     std::rethrow_exception(interruption.error);
   } catch (...) { // a check's is no std::exception; the interpreter finds the line of an op's
+    if (static_cast<std::ptrdiff_t>(i) >= first_effect_) { // no memory is left, or the like
+      bump_versions(given);
+      throw;
+    }
     return false;
   }
 }

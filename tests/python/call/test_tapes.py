@@ -133,14 +133,98 @@ def running_mean():
     return lambda x: (F.batch_norm(x, mean, variance, training=True), mean, variance), floats(5, 4)
 
 
-@case("the interpreter: a loop or a branch")
+@case(TAPE.format(1, 4))
 def branch():
     def body(x):
         if x.sum() > 0:
-            x = x * 2
-        return x + 1
+            y = x * 2
+        else:
+            y = x - 1
+        return y + 1
 
     return body, floats(3)
+
+
+@case(TAPE.format(2, 5))
+def branch_that_gives_what_it_was_given():
+    def body(x):
+        y = x * 3
+        if x.sum() > 0:
+            y = y * 2
+        return torch.relu(y)
+
+    return body, floats(3)
+
+
+@case("the interpreter: an output that a loop or a branch gives as it was given")
+def branch_whose_result_is_an_argument():
+    def body(x):
+        y = x
+        if x.sum() > 100:
+            y = x * 2
+        return y, x
+
+    return body, floats(3)
+
+
+@case(REGION.format(3, 8))
+def loop_until_it_converges():
+    def body(x):
+        x = x.abs() + 1
+        y, turns = x, torch.zeros((), dtype=torch.long)
+        while (y * y - x).abs().max() > 1e-4:
+            y = (y + x / y) / 2
+            turns = turns + 1
+        return y, turns
+
+    return body, floats(5)
+
+
+@case(TAPE.format(1, 3))
+def loop_that_draws():
+    def body(x):
+        total = torch.zeros(())
+        for _ in tracehost.range(5):
+            total = total + torch.rand(4, 2).sum()
+        return total / 5
+
+    return body, floats(1)
+
+
+@case(TAPE.format(1, 2))
+def loop_over_rows():
+    def body(x):
+        h = torch.zeros(4)
+        for row in x:
+            h = torch.tanh(h * 0.5 + row)
+        return -h
+
+    return body, floats(6, 4)
+
+
+@case(TAPE.format(0, 2))
+def branch_in_a_loop():
+    def body(x):
+        total = torch.zeros(3)
+        for row in x:
+            if row.sum() > 0:
+                total = total + row
+            else:
+                total = total - row * 2
+        return total
+
+    return body, floats(6, 3)
+
+
+@case("the interpreter: in a loop or a branch: aten::add_ writes")
+def loop_that_writes():
+    def body(x):
+        total = torch.zeros(3)
+        for row in x:
+            total.add_(row)
+        return total
+
+    return body, floats(6, 3)
 
 
 def facts(value):
