@@ -3,8 +3,8 @@
 #include "tape/ops.h"
 #include "tape/recording.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -150,13 +150,14 @@ private:
     found_.draws |= draws(node);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
+    const bool by_value = varies || (arguments.size() > 1 && reads_places(arguments));
     operation_of(node)(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
       give_up(name + " changes sizes");
     const std::size_t first = arguments.size() - node.outputs().size();
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-      add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies);
+      add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies, by_value);
       if (is_outlined(node))
         note_of_block(*node.outputs()[i], was_copied(i));
     }
@@ -191,18 +192,31 @@ private:
     });
   }
 
-  void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies) {
+  /// Whether a second tensor may say where a view lies: `x.narrow(0, start, 1)`.
+  static bool reads_places(const std::vector<c10::IValue> &arguments) {
+    return std::any_of(arguments.begin() + 1, arguments.end(), [](const c10::IValue &argument) {
+      bool integers = false;
+      each_tensor(argument, [&](const at::Tensor &t) {
+        integers |= t.defined() && at::isIntegralType(t.scalar_type(), false);
+      });
+      return integers;
+    });
+  }
+
+  /// `by_value`: a view lies elsewhere at other values.
+  void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies,
+                  bool by_value) {
     const std::string name = node.kind().toQualString();
     if (value.isTensor() && value.toTensor().defined()) { // else a gradient that nobody asks for
-      const auto place = varies && !writes(node) ? place_in_known(value.toTensor()) : std::nullopt;
+      const auto place =
+          by_value && !writes(node) ? place_in_known(value.toTensor()) : std::nullopt;
       if (place) // below, it has memory of its own
         value = copy_of(value.toTensor());
       add_tensor(name, value.toTensor(), output);
       if (place)
         found_.roots[found_.root_of(value.toTensor())].moves_in = place;
-    }
-    else if (value.isTensorList())
-      add_list(name, value.toTensorVector(), output, varies);
+    } else if (value.isTensorList())
+      add_list(name, value.toTensorVector(), output, by_value);
     else if (!value.isTensor() && (varies || !is_fixed(node)))
       found_.varying.insert(&output);
     found_.values[&output] = std::move(value);

@@ -71,9 +71,10 @@ struct Tape::CallStep final : Tape::Step {
     std::size_t index = 0;
     at::Tensor fixed = {}; ///< of a root: a result of other sizes or strides ends the run
     std::vector<Result> elements = {}; ///< of a list
-    bool moves = false;   ///< a view at another place each time
+    bool moves = false;                ///< a view at another place each time
     bool exposed = false; ///< of an outlined op: the caller may see whether it is a copy
   };
+  bool is_given(const Result &kind, const c10::IValue &result) const;
   static bool take(Tape &tape, const Result &result, c10::IValue value);
   jit::Operation operation;
   std::vector<c10::IValue> arguments;

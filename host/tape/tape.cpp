@@ -45,11 +45,23 @@ bool Tape::CallStep::run(Tape &tape) {
   operation(stack);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
-    if ((results[i].exposed && was_copied(i)) ||
+    if (is_given(results[i], stack[first + i]) || (results[i].exposed && was_copied(i)) ||
         !take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
       return false;
   stack.clear();
   return true;
+}
+
+/// Whether the result is an argument, which it was not at the recording: dropout(x, 0.).
+bool Tape::CallStep::is_given(const Result &kind, const c10::IValue &result) const {
+  if (slots.empty() || kind.to != Result::To::root || kind.moves || !result.toTensor().defined())
+    return false;
+  bool given = false;
+  for (const c10::IValue &argument : arguments)
+    each_tensor(argument, [&](const at::Tensor &t) {
+      given |= t.defined() && t.storage().is_alias_of(result.toTensor().storage());
+    });
+  return given;
 }
 
 bool Tape::CallStep::take(Tape &tape, const Result &result, c10::IValue value) {

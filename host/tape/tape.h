@@ -173,7 +173,7 @@ private:
   bool saves_ = false; ///< something, before each run
   bool saves_generator_ = false;
   std::ptrdiff_t first_effect_ = PTRDIFF_MAX; ///< the first step whose effect is not put back
-  at::Tensor generator_; ///< its state before the run
+  at::Tensor generator_;                      ///< its state before the run
   /// Roots of ops' results that the graph writes to, and how often.
   std::vector<std::pair<std::size_t, std::int64_t>> versions_;
   /// What makes the base of an op's result that is a view for autograd, by root.

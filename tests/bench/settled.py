@@ -1,5 +1,5 @@
 """Settled calls against torch.jit.trace's, which has optimized its graph by then, with and without tapes: graphs of
-the kind that people have."""
+the kind that people have, training steps, and a loop."""
 
 from __future__ import annotations
 
@@ -60,9 +60,65 @@ def graphs() -> dict[str, Graph]:
     }
 
 
+def monte_carlo(x):
+    inside = torch.zeros(())
+    for _ in tracehost.range(100):
+        inside = inside + (torch.rand(20, 2).square().sum(1) < x).float().mean()
+    return inside / 100
+
+
+STEPS = {
+    "SGD step with momentum": (lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9), 3, 0.25),
+    "Adam step of 20 parameters": (lambda p: torch.optim.Adam(p, lr=0.01), 10, 0.2),
+}
+
+
+def training_step(make: Callable, layers: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    model = torch.nn.Sequential(*(torch.nn.Linear(16, 16) for _ in range(layers)))
+    optimizer = make(model.parameters())
+
+    def body(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return body
+
+
+def run_steps(report: Report, repeats: int) -> None:
+    """Whole training steps; each rival has a model of its own."""
+    x = torch.rand(8, 16)
+    for name, (make, layers, most) in STEPS.items():
+        rivals = {
+            "eager": training_step(make, layers),
+            "ours": tracehost.function(training_step(make, layers), optimize="off"),
+            "tape": tracehost.function(training_step(make, layers), optimize="exact"),
+        }
+        add_rows(report, name, rivals, x, most, repeats)
+    with torch.no_grad():
+        rivals = {
+            "eager": monte_carlo,
+            "ours": tracehost.function(monte_carlo, optimize="off"),
+            "tape": tracehost.function(monte_carlo, optimize="exact"),
+        }
+        add_rows(report, "Monte Carlo of 100 draws", rivals, torch.ones(()), 0.6, repeats)
+
+
+def add_rows(report: Report, name: str, rivals: dict, x: torch.Tensor, most: float, repeats: int):
+    for function in rivals.values():
+        for _ in range(WARM):
+            function(x)
+    ns = best({key: call_loop(function, (x,)) for key, function in rivals.items()}, 60, repeats)
+    report.add(f"{name}: tracehost / eager", ns["ours"] / ns["eager"], "x")
+    report.add(f"{name}: with a tape / eager", ns["tape"] / ns["eager"], "x", most)
+
+
 def run(report: Report, repeats: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    run_steps(report, repeats)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch.jit.trace is deprecated
         for name, (body, x, tape) in graphs().items():
