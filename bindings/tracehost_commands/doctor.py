@@ -151,6 +151,35 @@ def _graph(device: Any, name: str) -> Finding:
     return Finding("OK", f"a graph runs on {device}{name}")
 
 
+def _tapes() -> Iterator[Finding]:
+    """What serves settled calls with optimize="exact"."""
+    if not _imported():
+        return
+    import torch
+    import tracehost
+
+    level = torch.backends.cpu.get_cpu_capability()
+    try:
+        function = tracehost.function(lambda x: x * 2 + 1, name="doctor", optimize="exact")
+        tracehost.run_functions_eagerly(False)
+        with tracehost.stance("default"), torch.no_grad():
+            for _ in range(4):
+                function(torch.arange(4.0))
+        (graph,) = function.specializations()
+    except Exception as error:
+        yield Finding("FAIL", f"no call runs with optimize=exact: {_one_line(error)}", REPAIR)
+        return
+    if "region" in graph.runs_by:
+        yield Finding("OK", f"tapes: kernels of {level}, and machine code")
+    elif not graph.runs_by.startswith("a tape"):
+        yield Finding("WARN", f"no tapes: {graph.runs_by} serves", REPAIR)
+    elif level in ("AVX2", "AVX512"):
+        fix = f"allow the process executable memory, or install libxbyak-dev and {REPAIR}"
+        yield Finding("WARN", f"tapes: kernels of {level}, and no machine code", fix)
+    else:
+        yield Finding("OK", f"tapes: kernels of {level}; machine code needs AVX2 or AVX512")
+
+
 def _notebooks() -> Iterator[Finding]:
     missing, old, there = [], [], []
     for project, floor in FLOORS.items():
@@ -277,6 +306,7 @@ CHECKS: list[Callable[[], Iterator[Finding]]] = [
     _import,
     _pybind11,
     _devices,
+    _tapes,
     _notebooks,
     _graphviz,
     _kernel,

@@ -36,7 +36,7 @@ def test_all_is_checked(shown):
     ]  # fmt: skip
     assert [line[: len(begin)] for line, begin in zip(lines, begins)] == begins
     assert any("GPU" in line or "cuda" in line for line in lines[8:])
-    for subject in ("notebooks", "Graphviz", "kernel", "written in", "multiprocessing starts children in the host"):  # fmt: skip
+    for subject in ("tapes: kernels of", "notebooks", "Graphviz", "kernel", "written in", "multiprocessing starts children in the host"):  # fmt: skip
         assert any(subject in line for line in lines[8:]), subject
     assert shown.stdout.count("fix: ") == len(re.findall("^WARN", shown.stdout, re.MULTILINE))
 
@@ -160,6 +160,17 @@ def test_a_device_that_fails(monkeypatch):
     verdict, what, fix = found(doctor._devices)[1]
     assert verdict == "FAIL" and what.startswith("no graph runs on cuda:0 (H100): ")
     assert "the driver" in fix
+
+
+@pytest.mark.parametrize("level", ["default", "avx2"])
+def test_tapes(run_host, level):
+    shown = run_host("doctor", env={"ATEN_CPU_CAPABILITY": level}).stdout
+    if level == "default":
+        assert "OK    tapes: kernels of DEFAULT; machine code needs AVX2 or AVX512\n" in shown
+    elif torch.backends.cpu.get_cpu_capability() == "DEFAULT":
+        pytest.skip("the CPU has no AVX2")
+    else:
+        assert "OK    tapes: kernels of AVX2, and machine code\n" in shown
 
 
 def test_graphviz(monkeypatch):
