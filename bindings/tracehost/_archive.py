@@ -19,7 +19,7 @@ from . import _tracehost
 from ._classes_like import named_tuple_like, record_like
 from ._concrete import ConcreteFunction, warn_of_one_outcome
 from ._errors import ArchiveError
-from ._function import _signature
+from ._function import _optimizes, _signature
 from ._tracehost import Function
 
 _Kind = inspect._ParameterKind
@@ -232,7 +232,11 @@ class Archive(Mapping[str, ArchivedFunction]):
         return f"<Archive {self.path!r}: {', '.join(self)}>"
 
 
-def load(path: str | bytes | os.PathLike[Any], device: str | torch.device | None = None) -> Archive:
+def load(
+    path: str | bytes | os.PathLike[Any],
+    device: str | torch.device | None = None,
+    optimize: str | None = None,
+) -> Archive:
     """Read an archive: its functions by name.
 
     The file is checked before it is used: load() ends with an archive or with ArchiveError, imports nothing and
@@ -241,14 +245,18 @@ def load(path: str | bytes | os.PathLike[Any], device: str | torch.device | None
 
     Args:
         device: where to put tensors and ops that were on the device of the trace; default: there.
+        optimize: "exact": settled calls run on kernel tapes, with the same bits; "off"; default: TRACEHOST_OPTIMIZE,
+            else "off".
 
     Raises:
+        ValueError: another `optimize`.
         ArchiveError: the file is not there, cut off, damaged, no archive, or of a newer format; or the
             device is not here.
     """
     given = None if device is None else str(torch.device(device))
+    optimizes = _optimizes(optimize)
     try:
-        return Archive(_tracehost.read_archive(os.fsencode(path), given))
+        return Archive(_tracehost.read_archive(os.fsencode(path), given, optimizes))
     except (ArchiveError, MemoryError):
         raise
     except Exception as error:  # a value that Python does not take

@@ -76,7 +76,8 @@ void complete_keys(TensorMeta &meta) {
 
 class Loader {
 public:
-  Loader(const Imported &imported, Move move) : imported_(imported), move_(move) {}
+  Loader(const Imported &imported, Move move, bool optimizes)
+      : imported_(imported), move_(move), optimizes_(optimizes) {}
 
   SpecializationRef specialization(Record &&record, const std::string &name) {
     auto made = std::make_shared<Specialization>();
@@ -126,7 +127,7 @@ private:
     unbind(*graph, record);
     move_(*graph);
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
-                                     ProgramOptions{.optimizes = tape::by_default()});
+                                     ProgramOptions{.optimizes = optimizes_});
   }
 
   /// Attributes as inputs, results as outputs.
@@ -182,6 +183,7 @@ private:
 
   const Imported &imported_;
   Move move_;
+  bool optimizes_;
   std::uint64_t number_ = 0;
 };
 
@@ -290,7 +292,7 @@ Contents load(const Input &input, const ReadOptions &options) {
                     move.to,
                     {},
                     std::move(manifest.metadata)};
-  Loader loader(from, move);
+  Loader loader(from, move, options.optimizes.value_or(tape::by_default()));
   for (Manifest::Function &function : manifest.functions) {
     if (contents.find(function.name))
       wrong_file(fmt::format("it has two functions '{}'", function.name));
@@ -338,8 +340,9 @@ Contents read(const Input &input, const ReadOptions &options) {
   return with_path(input.path, [&] { return load(input, options); });
 }
 
-Contents read(const std::string &path, std::optional<c10::Device> device) {
-  return read({path, std::nullopt}, {device, {}});
+Contents read(const std::string &path, std::optional<c10::Device> device,
+              std::optional<bool> optimizes) {
+  return read({path, std::nullopt}, {device, {}, optimizes});
 }
 
 std::string source(const std::string &path) {

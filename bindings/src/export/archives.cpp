@@ -361,11 +361,12 @@ py::object tensors(const archive::Entry &entry) {
   return result;
 }
 
-std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device) {
+std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device,
+                             bool optimizes) {
   std::optional<c10::Device> to;
   if (device)
     to = c10::Device(*device);
-  return without_gil([&] { return std::make_unique<Loaded>(archive::read(path, to)); });
+  return without_gil([&] { return std::make_unique<Loaded>(archive::read(path, to, optimizes)); });
 }
 
 } // namespace

@@ -23,6 +23,9 @@ inline namespace TRACEHOST_ABI {
 struct LoadOptions {
   std::string device = {};                 ///< `cpu`, `cuda:1`; empty: where it was traced
   std::vector<std::string> functions = {}; ///< these alone; empty: all
+  /// `exact`: settled calls run on kernel tapes; `off`; empty: as TRACEHOST_OPTIMIZE says, else
+  /// off.
+  std::string optimize = {};
 };
 
 /// What `tracehost.save` wrote in Python. A handle, cheap to copy; its Functions live on without
@@ -32,8 +35,8 @@ public:
   Archive() = default; ///< holds nothing
   explicit operator bool() const { return state_ != nullptr; }
 
-  /// Throws ArchiveError, DeviceError; Error where the program was compiled with another PyTorch
-  /// than the library was.
+  /// Throws ArchiveError, DeviceError; Error for another `optimize`, and where the program was
+  /// compiled with another PyTorch than the library was.
   static Archive load(const std::string &path, const LoadOptions &options = {}) {
     return load(path, options, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR);
   }

@@ -1,3 +1,4 @@
+#include "archive/archive.h"
 #include "archive/write.h"
 #include "signature/native_atoms.h"
 #include "support/entries.h"
@@ -188,6 +189,39 @@ TEST_F(RuntimeArchive, TakesOtherTensorsWhileItIsCalled) {
   ends = true;
   caller.join();
   EXPECT_TRUE(right);
+}
+
+TEST_F(RuntimeArchive, SettledCallsRunOnTapesWhereTheLoadSaysSo) {
+  const auto program = [](const archive::Contents &contents) -> const Program & {
+    return *contents.find("scale")->specializations.front()->program;
+  };
+  const auto contents = archive::read(path, std::nullopt, true);
+  torch::jit::Stack stack;
+  for (int i = 0; i < 4; ++i) {
+    stack = {at::ones({2, 3}), weight};
+    program(contents).run(stack);
+  }
+  EXPECT_THAT(program(contents).runs_by(), testing::StartsWith("a tape"));
+  EXPECT_EQ(program(archive::read(path, std::nullopt, false)).runs_by(), "");
+  const auto archive = Archive::load(path, {.optimize = "exact"});
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(
+        archive["scale"].call<at::Tensor>(at::ones({2, 3})).equal(at::ones({2, 3}) * weight));
+}
+
+TEST_F(RuntimeArchive, AnotherOptimizeIsAnError) {
+  const auto message = [this](const std::string &optimize) -> std::string {
+    try {
+      Archive::load(path, {.optimize = optimize});
+    } catch (const Error &e) {
+      return e.what();
+    }
+    return "none";
+  };
+  EXPECT_EQ(message("off"), "none");
+  EXPECT_EQ(message("fast"),
+            "LoadOptions::optimize is 'fast', which is reserved; write 'exact' or 'off'");
+  EXPECT_EQ(message("on"), "LoadOptions::optimize must be 'exact' or 'off', got 'on'");
 }
 
 } // namespace

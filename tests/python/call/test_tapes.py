@@ -437,3 +437,17 @@ def test_the_variable_decides_where_nothing_is_given(monkeypatch):
         ValueError, match="TRACEHOST_OPTIMIZE must be 'exact' or 'off', got 'quick'"
     ):
         tracehost.function(lambda x: x)
+
+
+def test_an_archive_with_tapes(tmp_path):
+    path = tmp_path / "net.pt"
+    tracehost.save(
+        path,
+        {"f": tracehost.function(lambda x: (x * 2 + 1).sin()).get_concrete_function(torch.ones(3))},
+    )
+    f = tracehost.load(path, optimize="exact")["f"]
+    for k in range(5):
+        x = torch.full((3,), float(k))
+        assert torch.equal(f(x), (x * 2 + 1).sin())
+    with pytest.raises(ValueError, match="optimize must be 'exact' or 'off', got 'on'"):
+        tracehost.load(path, optimize="on")
