@@ -197,6 +197,9 @@ private:
       const std::string_view name = node->kind().toQualString();
       if (auto why = why_not(*node); !why.empty())
         give_up("in a loop or a branch: " + why);
+      if (reads_offset(*node))
+        give_up(std::string("in a loop or a branch: ") + std::string(name) +
+                " asks where a tensor lies");
       if (writes(*node) || name == "aten::set_grad_enabled")
         give_up(std::string("in a loop or a branch: ") + std::string(name) + " writes");
       draws_any |= draws(*node);

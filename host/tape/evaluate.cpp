@@ -74,6 +74,10 @@ public:
       evaluate(*node);
       limit.check();
     }
+    // A block may give what it was given, of which the op makes a copy.
+    if (std::any_of(written_.begin(), written_.end(),
+                    [this](std::size_t root) { return given_to_blocks_.contains(root); }))
+      give_up("it writes to what a loop or a branch is given");
     find_outputs();
     find_last_uses();
     find_versions(below);
@@ -148,6 +152,8 @@ private:
     if (auto why = why_not(node); !why.empty())
       give_up(std::move(why));
     found_.draws |= draws(node);
+    check_offset(node, arguments);
+    note_given_to_block(node, arguments);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
     const bool by_value = varies || (arguments.size() > 1 && reads_places(arguments));
@@ -161,6 +167,26 @@ private:
       if (is_outlined(node))
         note_of_block(*node.outputs()[i], was_copied(i));
     }
+  }
+
+  /// On a tape an input lies at the start of its memory.
+  void check_offset(const jit::Node &node, const std::vector<c10::IValue> &arguments) const {
+    if (!reads_offset(node) || arguments.empty())
+      return;
+    each_tensor(arguments[0], [&](const at::Tensor &t) {
+      if (t.defined() && found_.knows(t) && found_.roots[found_.root_of(t)].kind == Kind::input)
+        give_up(std::string(node.kind().toQualString()) + " asks where an input lies");
+    });
+  }
+
+  void note_given_to_block(const jit::Node &node, const std::vector<c10::IValue> &arguments) {
+    if (!is_outlined(node))
+      return;
+    for (const c10::IValue &argument : arguments)
+      each_tensor(argument, [&](const at::Tensor &t) {
+        if (t.defined() && found_.knows(t))
+          given_to_blocks_.insert(found_.root_of(t));
+      });
   }
 
   std::vector<at::Tensor> written_by(const jit::Node &node,
@@ -177,6 +203,7 @@ private:
           give_up(root.of_block ? "it writes to what a loop or a branch gives"
                                 : "it writes to a view whose place depends on a number");
         root.written |= root.kind == Kind::input;
+        written_.insert(found_.root_of(t));
         written.push_back(t);
       });
     return written;
@@ -310,12 +337,14 @@ private:
 
   const jit::Graph &graph_;
   bool writes_ = false; ///< some op of the graph
+  std::unordered_set<std::size_t> written_, given_to_blocks_; ///< roots
   Recorded found_;
 };
 
 } // namespace
 
 at::Tensor copy_of(const at::Tensor &t) {
+  const c10::InferenceMode as_given(t.is_inference());
   const at::AutoGradMode no_grad(false);
   at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
   copy.copy_(t.detach());

@@ -8,6 +8,7 @@
 
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <map>
 #include <set>
@@ -25,6 +26,20 @@ Place place_of(const at::Tensor &t) {
   return {t.storage().unsafeGetStorageImpl(), t.storage_offset(), t.sizes().vec(),
           t.strides().vec(), t.scalar_type()};
 }
+
+const c10::Symbol kViewOfBase = c10::Symbol::fromQualString("tracehost::view_of_base");
+
+/// as_strided() from where the tensor lies, which may be elsewhere in its memory at each call.
+void run_view_of_base(jit::Stack &stack) {
+  const std::int64_t offset = jit::pop(stack).toInt();
+  const auto strides = jit::pop(stack).toIntVector(), sizes = jit::pop(stack).toIntVector();
+  const at::Tensor base = jit::pop(stack).toTensor();
+  stack.emplace_back(base.as_strided(sizes, strides, base.storage_offset() + offset));
+}
+
+const jit::RegisterOperators registered_view({jit::Operator(
+    "tracehost::view_of_base(Tensor(a) base, int[] sizes, int[] strides, int offset) -> Tensor(a)",
+    &run_view_of_base, c10::AliasAnalysisKind::FROM_SCHEMA)});
 
 class Flattening {
 public:
@@ -44,8 +59,11 @@ public:
     }
     if (c10::GradMode::is_enabled() != grad_)
       give_up("it leaves another grad mode");
-    for (const auto &[input, t] : given_)
-      versions_[input] = version_of(t) - 1; // the copy was the first
+    for (const auto &[input, t] : given_) {
+      versions_[input] = version_of(t) - first_versions_.at(input);
+      if (!t.is_leaf() || (t.requires_grad() != requires_grad_.contains(input)))
+        give_up("an input becomes another one for autograd");
+    }
     for (const jit::Value *output : graph_.outputs())
       add_output(*output);
     FlatGraph flat;
@@ -75,6 +93,9 @@ private:
     if (const at::Tensor &grad = grad_of(t); grad.defined())
       copy.mutable_grad() = copy_of(grad);
     copy.set_requires_grad(t.requires_grad());
+    if (t.requires_grad())
+      requires_grad_.insert(made);
+    first_versions_[made] = version_of(copy);
     values_[&input] = std::move(copy);
   }
 
@@ -83,13 +104,15 @@ private:
     if (grad.defined()) {
       know(grad, made_->addInput());
       given_.emplace_back(made_->inputs().back(), grad);
+      first_versions_[made_->inputs().back()] = version_of(grad);
       outputs_.emplace(made_->inputs().back(), grad.unsafeGetTensorImpl());
     }
     given_grads_.push_back(grad);
   }
 
   void know(const at::Tensor &t, jit::Value *value) {
-    alive_.push_back(t.storage());
+    alive_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+        t.storage().unsafeGetStorageImpl()));
     made_memory_.emplace(t.storage().unsafeGetStorageImpl(), value);
     known_.emplace(place_of(t), value);
   }
@@ -201,11 +224,28 @@ private:
       give_up("a loop or a branch that is differentiated");
     if (varies)
       give_up(std::string(name) + " takes a number of the call, and is differentiated");
-    const shapes::WatchedOps watched(
-        [this](const c10::OperatorHandle &op, jit::Stack &stack) { write_down(op, stack); });
-    node.getOperation()(arguments);
+    read_.clear();
+    const std::vector<at::Tensor> integers = integers_of(arguments);
+    {
+      const shapes::WatchedOps watched(
+          [this](const c10::OperatorHandle &op, jit::Stack &stack) { write_down(op, stack); });
+      node.getOperation()(arguments);
+    }
+    for (const at::Tensor &t : integers)
+      if (!read_.contains(t.storage().unsafeGetStorageImpl()))
+        give_up(std::string(name) + " reads the values of a tensor");
     for (std::size_t i = 0; i < node.outputs().size(); ++i)
       values_[node.outputs()[i]] = arguments[arguments.size() - node.outputs().size() + i];
+  }
+
+  static std::vector<at::Tensor> integers_of(const std::vector<c10::IValue> &arguments) {
+    std::vector<at::Tensor> integers;
+    for (const c10::IValue &argument : arguments)
+      each_tensor(argument, [&](const at::Tensor &t) {
+        if (t.defined() && at::isIntegralType(t.scalar_type(), true))
+          integers.push_back(t);
+      });
+    return integers;
   }
 
   static bool is_autograd_op(std::string_view name) {
@@ -256,6 +296,27 @@ private:
     }
   }
 
+  /// C++ code may read memory, and fill it, without an op.
+  void note_memory(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
+    const c10::FunctionSchema &schema = op.schema();
+    const bool copies = schema.name() == "aten::_to_copy" || schema.name() == "aten::clone" ||
+                        schema.name() == "aten::detach" || schema.name() == "aten::alias";
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const auto *alias = schema.arguments()[i].alias_info();
+      each_tensor(arguments[i], [&](const at::Tensor &t) {
+        if (!t.defined() || !t.has_storage())
+          return;
+        const auto *storage = t.storage().unsafeGetStorageImpl();
+        if (alias && alias->isWrite())
+          unwritten_.erase(storage);
+        else if (unwritten_.contains(storage) && !alias)
+          give_up("it fills memory without an op");
+        if (!copies)
+          read_.insert(storage);
+      });
+    }
+  }
+
   /// One op that has come through autograd.
   void write_down(const c10::OperatorHandle &op, jit::Stack &stack) {
     limit_.check();
@@ -264,6 +325,7 @@ private:
     std::vector<jit::Value *> inputs;
     for (std::size_t i = 0; i < count; ++i)
       inputs.push_back(flat(stack[stack.size() - count + i], schema.arguments()[i].type()));
+    note_memory(op, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count));
     op.callBoxed(stack);
     jit::Node *made =
         made_->create(c10::Symbol::fromQualString(schema.name()), inputs, schema.returns().size());
@@ -274,6 +336,8 @@ private:
         give_up(schema.name() + " reads a value");
       made->outputs()[i]->setType(schema.returns()[i].type());
       add_result(result, made->outputs()[i]);
+      if (is_uninitialized(*made) && result.isTensor())
+        unwritten_.insert(result.toTensor().storage().unsafeGetStorageImpl());
     }
     if (made->schema().overload_name() != schema.overload_name())
       give_up("no list says " + full_name(schema));
@@ -289,11 +353,12 @@ private:
     return known;
   }
   jit::Value *view_of_base(const at::Tensor &t) {
-    jit::Value *base = output_of(at::Tensor(t._base()));
-    jit::Node *view =
-        made_->create(c10::aten::as_strided, {base, made_->insertConstant(t.sizes().vec()),
-                                              made_->insertConstant(t.strides().vec()),
-                                              made_->insertConstant(t.storage_offset())});
+    const at::Tensor base(t._base());
+    jit::Node *view = made_->create(
+        kViewOfBase,
+        {output_of(base), made_->insertConstant(t.sizes().vec()),
+         made_->insertConstant(t.strides().vec()),
+         made_->insertConstant(t.storage_offset() - base.storage_offset())});
     return made_->insertNode(view)->output();
   }
   /// Below autograd, x and x.detach() are one.
@@ -309,7 +374,9 @@ private:
   void register_output(const at::Tensor &t) {
     jit::Value *made = output_of(t);
     made_->registerOutput(made);
-    if (t.defined())
+    const bool is_given = t.defined() && made_memory_.at(t.storage().unsafeGetStorageImpl())->node() ==
+                                             made_->param_node();
+    if (t.defined() && !is_given) // those of inputs are there
       versions_.emplace(made, version_of(t));
   }
 
@@ -317,6 +384,9 @@ private:
     const c10::IValue &value = values_.at(&output);
     if (value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf())
       give_up("records gradients");
+    if (value.isTensor() && value.toTensor().defined() && grad_of(value.toTensor()).defined() &&
+        output.node() != graph_.param_node())
+      give_up("a result with a .grad");
     if (value.isTensor())
       register_output(value.toTensor());
     else
@@ -364,13 +434,16 @@ private:
   std::unordered_map<const jit::Value *, jit::Value *> flat_; ///< numbers of the call
   std::unordered_set<const jit::Value *> varying_;
   std::map<Place, jit::Value *> known_;
-  /// No later tensor has the memory of one that is known. Not the tensors: a gradient that someone
-  /// else holds is copied into .grad.
-  std::vector<c10::Storage> alive_;
+  std::unordered_set<const c10::StorageImpl *> unwritten_; ///< of `empty`
+  std::unordered_set<const c10::StorageImpl *> read_;      ///< by ops of the node under way
+  /// No later storage has the address of one that is known. Weakly: the engine adds to a gradient in
+  /// place, and takes it as the .grad, where nobody else holds it.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> alive_;
   std::unordered_map<const c10::StorageImpl *, jit::Value *> made_memory_; ///< the first over it
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
   std::vector<at::Tensor> given_grads_;                          ///< by tensor input
-  Versions versions_;
+  Versions versions_, first_versions_;
+  std::unordered_set<const jit::Value *> requires_grad_; ///< inputs
   /// Which tensor a value is for the caller.
   std::unordered_map<const jit::Value *, const c10::TensorImpl *> outputs_;
   std::unordered_map<const c10::TensorImpl *, jit::Value *> made_outputs_;

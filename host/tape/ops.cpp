@@ -28,11 +28,16 @@ constexpr std::array<std::string_view, 10> kReads{
 /// They change what autograd does with a tensor, or the process.
 constexpr std::array<std::string_view, 3> kNever{"aten::requires_grad_", "aten::retain_grad",
                                                  "aten::warn"};
-constexpr std::array<std::string_view, 4> kChecks{"tracehost::check_number",
-                                                  "tracehost::check_kind", "tracehost::number",
-                                                  "tracehost::py_tensor"};
+constexpr std::array<std::string_view, 5> kOurs{
+    "tracehost::check_number", "tracehost::check_kind", "tracehost::number", "tracehost::py_tensor",
+    "tracehost::view_of_base"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
+/// They depend on where a tensor lies in its memory, or give a result that lies there.
+constexpr std::array<std::string_view, 9> kByOffset{
+    "aten::as_strided",         "aten::as_strided_",    "aten::as_strided_copy",
+    "aten::as_strided_scatter", "aten::slice_scatter",  "aten::select_scatter",
+    "aten::diagonal_scatter",   "aten::view_as_complex", "aten::view_as_complex_copy"};
 /// Besides pointwise ops: those that fail at no value.
 constexpr std::array<std::string_view, 30> kSafe{
     "aten::to",         "aten::_to_copy",
@@ -136,6 +141,11 @@ bool does_nothing(const jit::Node &node) {
          name == "tracehost::forget_saved";
 }
 
+bool reads_offset(const jit::Node &node) {
+  const auto *schema = node.maybeSchema();
+  return schema && (has(kByOffset, schema->name()) || full_name(*schema) == "aten::view.dtype");
+}
+
 bool may_fail(const jit::Node &node, bool integers) {
   const auto *schema = node.maybeSchema();
   if (integers || !schema)
@@ -193,7 +203,7 @@ std::string why_not(const jit::Node &node) {
     return {};
   if (!node.maybeSchema())
     return name;
-  if (is_grad_switch(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))
+  if (is_grad_switch(node) || has(kOurs, name) || (name.starts_with(kNumbers) && name != kPython))
     return {};
   const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
   if (!of_torch || has(kNever, name) || (node.outputs().empty() && !writes(node)))

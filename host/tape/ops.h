@@ -28,6 +28,9 @@ bool writes_in_place(const torch::jit::Node &node);
 /// what an early end puts back.
 bool does_nothing(const torch::jit::Node &node);
 
+/// Whether the op asks where its first tensor lies in its memory.
+bool reads_offset(const torch::jit::Node &node);
+
 /// Whether an op may throw, or give other sizes, at other values. Requires: sizes and dtypes are as
 /// they were. `integers`: it has tensors of integers, which may be indexes or divisors.
 bool may_fail(const torch::jit::Node &node, bool integers);

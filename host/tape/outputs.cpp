@@ -95,7 +95,7 @@ const jit::Value *Recording::base_of(const jit::Value &value,
     node = node->input()->node();
   }
   const std::string name = node->kind().toQualString();
-  if (!name.starts_with("aten::") || writes(*node) || node->outputs().size() != 1)
+  if ((!name.starts_with("aten::") && name != "tracehost::view_of_base") || writes(*node) || node->outputs().size() != 1)
     give_up("an output that is a view by " + name);
   Tape::View view{node->getOperation(), {}, element};
   for (const jit::Value *input : node->inputs()) {
@@ -152,7 +152,7 @@ void Recording::note_writes() {
     written.push_back(i);
     tape_->written_.push_back({i, found_.versions[root], room_for(root)});
   }
-  tape_->saves_generator_ = last_to_end_ > first_draw_;
+  tape_->saves_generator_ = last_to_end_ >= first_draw_;
   for (const Tape::Written &one : tape_->written_)
     if (!one.saved.defined())
       tape_->first_effect_ = std::min(tape_->first_effect_, first_write_of_input(one.input));

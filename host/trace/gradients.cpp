@@ -32,30 +32,33 @@ template <class F> void each_defined(const EngineCall &call, const F &f) {
 
 using torch::autograd::Node;
 
-/// What a backward pass from `roots` may run.
-std::unordered_set<Node *> reached_from(const Tensors &roots) {
-  std::unordered_set<Node *> seen;
-  std::vector<Node *> todo;
-  const auto add = [&](Node *node) {
-    if (node && seen.insert(node).second)
-      todo.push_back(node);
+/// A shared or an intrusive pointer, by torch's version.
+using NodeRef = decltype(torch::autograd::Edge::function);
+
+/// What a backward pass from `roots` may run. The references matter: a leaf that is a root has its
+/// node for as long as somebody holds it.
+std::vector<NodeRef> reached_from(const Tensors &roots) {
+  std::unordered_set<const Node *> seen;
+  std::vector<NodeRef> reached;
+  const auto add = [&](const NodeRef &node) {
+    if (node && seen.insert(node.get()).second)
+      reached.push_back(node);
   };
   for (const at::Tensor &t : roots)
-    add(torch::autograd::impl::gradient_edge(t).function.get());
-  while (!todo.empty()) {
-    const Node *node = todo.back();
-    todo.pop_back();
+    add(torch::autograd::impl::gradient_edge(t).function);
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const NodeRef node = reached[i];
     for (const torch::autograd::Edge &edge : node->next_edges())
-      add(edge.function.get());
+      add(edge.function);
   }
-  return seen;
+  return reached;
 }
 
 /// The leaves that a backward pass from `roots` may reach.
 Tensors leaves_of(const Tensors &roots) {
   Tensors leaves;
-  for (Node *node : reached_from(roots))
-    if (const auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(node))
+  for (const NodeRef &node : reached_from(roots))
+    if (const auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(node.get()))
       leaves.push_back(leaf->variable);
   return leaves;
 }
@@ -163,10 +166,10 @@ bool Scope::can_be_taken_back(const EngineCall &call) {
     add(capture.tensor);
   const auto &state = tracer::getTracingState();
   std::vector<std::pair<at::Tensor, bool>> leaves; // with whether the engine may add in place
-  for (Node *node : reached_from(call.roots)) {
-    if (!computes_alone(*node) || outside.contains(node))
+  for (const NodeRef &node : reached_from(call.roots)) {
+    if (!computes_alone(*node) || outside.contains(node.get()))
       return false;
-    const auto *accumulates = dynamic_cast<torch::autograd::AccumulateGrad *>(node);
+    const auto *accumulates = dynamic_cast<torch::autograd::AccumulateGrad *>(node.get());
     if (!accumulates || !call.accumulates)
       continue;
     const at::Tensor &leaf = accumulates->variable, &grad = grad_of(leaf);
