@@ -143,7 +143,8 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   if (options.optimizes)
-    impl_->tapes = std::make_unique<tape::Tapes>(*impl_->graph, &ask_for_interruption);
+    impl_->tapes =
+        std::make_unique<tape::Tapes>(*impl_->graph, &ask_for_interruption, impl_->dropped);
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
       if (!is_call(*node))

@@ -230,12 +230,6 @@ std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptibl
   return copy;
 }
 
-bool has_blocks(const jit::Graph &graph) {
-  const auto nodes = graph.nodes();
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const jit::Node *node) { return !node->blocks().empty(); });
-}
-
 bool is_outlined(const jit::Node &node) { return node.kind() == kKind; }
 bool outlined_draws(const jit::Node &node) { return node.i(kDraws) != 0; }
 bool was_copied(std::size_t index) { return copied[index]; }

@@ -35,7 +35,6 @@ void interrupt(void (*interruptible)());
 /// tape has, or writes to a tensor. The copy's nodes refer to places in `graph`.
 std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptible)());
 
-bool has_blocks(const jit::Graph &graph);
 /// Whether the node is an `if` or a loop.
 bool is_outlined(const jit::Node &node);
 bool outlined_draws(const jit::Node &node);

@@ -336,7 +336,7 @@ private:
   }
 
   const jit::Graph &graph_;
-  bool writes_ = false; ///< some op of the graph
+  bool writes_ = false;                                       ///< some op of the graph
   std::unordered_set<std::size_t> written_, given_to_blocks_; ///< roots
   Recorded found_;
 };

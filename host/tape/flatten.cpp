@@ -111,8 +111,8 @@ private:
   }
 
   void know(const at::Tensor &t, jit::Value *value) {
-    alive_.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-        t.storage().unsafeGetStorageImpl()));
+    alive_.emplace_back(
+        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl()));
     made_memory_.emplace(t.storage().unsafeGetStorageImpl(), value);
     known_.emplace(place_of(t), value);
   }
@@ -355,10 +355,9 @@ private:
   jit::Value *view_of_base(const at::Tensor &t) {
     const at::Tensor base(t._base());
     jit::Node *view = made_->create(
-        kViewOfBase,
-        {output_of(base), made_->insertConstant(t.sizes().vec()),
-         made_->insertConstant(t.strides().vec()),
-         made_->insertConstant(t.storage_offset() - base.storage_offset())});
+        kViewOfBase, {output_of(base), made_->insertConstant(t.sizes().vec()),
+                      made_->insertConstant(t.strides().vec()),
+                      made_->insertConstant(t.storage_offset() - base.storage_offset())});
     return made_->insertNode(view)->output();
   }
   /// Below autograd, x and x.detach() are one.
@@ -374,8 +373,9 @@ private:
   void register_output(const at::Tensor &t) {
     jit::Value *made = output_of(t);
     made_->registerOutput(made);
-    const bool is_given = t.defined() && made_memory_.at(t.storage().unsafeGetStorageImpl())->node() ==
-                                             made_->param_node();
+    const bool is_given =
+        t.defined() &&
+        made_memory_.at(t.storage().unsafeGetStorageImpl())->node() == made_->param_node();
     if (t.defined() && !is_given) // those of inputs are there
       versions_.emplace(made, version_of(t));
   }
@@ -436,8 +436,8 @@ private:
   std::map<Place, jit::Value *> known_;
   std::unordered_set<const c10::StorageImpl *> unwritten_; ///< of `empty`
   std::unordered_set<const c10::StorageImpl *> read_;      ///< by ops of the node under way
-  /// No later storage has the address of one that is known. Weakly: the engine adds to a gradient in
-  /// place, and takes it as the .grad, where nobody else holds it.
+  /// No later storage has the address of one that is known. Weakly: the engine adds to a gradient
+  /// in place, and takes it as the .grad, where nobody else holds it.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> alive_;
   std::unordered_map<const c10::StorageImpl *, jit::Value *> made_memory_; ///< the first over it
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well

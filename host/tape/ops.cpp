@@ -28,15 +28,15 @@ constexpr std::array<std::string_view, 10> kReads{
 /// They change what autograd does with a tensor, or the process.
 constexpr std::array<std::string_view, 3> kNever{"aten::requires_grad_", "aten::retain_grad",
                                                  "aten::warn"};
-constexpr std::array<std::string_view, 5> kOurs{
-    "tracehost::check_number", "tracehost::check_kind", "tracehost::number", "tracehost::py_tensor",
-    "tracehost::view_of_base"};
+constexpr std::array<std::string_view, 5> kOurs{"tracehost::check_number", "tracehost::check_kind",
+                                                "tracehost::number", "tracehost::py_tensor",
+                                                "tracehost::view_of_base"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
 /// They depend on where a tensor lies in its memory, or give a result that lies there.
 constexpr std::array<std::string_view, 9> kByOffset{
-    "aten::as_strided",         "aten::as_strided_",    "aten::as_strided_copy",
-    "aten::as_strided_scatter", "aten::slice_scatter",  "aten::select_scatter",
+    "aten::as_strided",         "aten::as_strided_",     "aten::as_strided_copy",
+    "aten::as_strided_scatter", "aten::slice_scatter",   "aten::select_scatter",
     "aten::diagonal_scatter",   "aten::view_as_complex", "aten::view_as_complex_copy"};
 /// Besides pointwise ops: those that fail at no value.
 constexpr std::array<std::string_view, 30> kSafe{
@@ -195,6 +195,10 @@ bool is_fixed(const jit::Node &node) {
 
 bool is_uninitialized(const jit::Node &node) {
   return std::string_view(node.kind().toQualString()).find("empty") != std::string_view::npos;
+}
+
+bool gives_workspace(const jit::Node &node) {
+  return std::string_view(node.kind().toQualString()) == "aten::mkldnn_rnn_layer";
 }
 
 std::string why_not(const jit::Node &node) {

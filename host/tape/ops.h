@@ -50,5 +50,7 @@ bool gives_tensors(const torch::jit::Node &node);
 
 /// Whether the op gives memory that has no values yet.
 bool is_uninitialized(const torch::jit::Node &node);
+/// Whether a result is room for the op's own use, with values that nobody reads.
+bool gives_workspace(const torch::jit::Node &node);
 
 } // namespace tracehost::tape

@@ -95,7 +95,8 @@ const jit::Value *Recording::base_of(const jit::Value &value,
     node = node->input()->node();
   }
   const std::string name = node->kind().toQualString();
-  if ((!name.starts_with("aten::") && name != "tracehost::view_of_base") || writes(*node) || node->outputs().size() != 1)
+  if ((!name.starts_with("aten::") && name != "tracehost::view_of_base") || writes(*node) ||
+      node->outputs().size() != 1)
     give_up("an output that is a view by " + name);
   Tape::View view{node->getOperation(), {}, element};
   for (const jit::Value *input : node->inputs()) {

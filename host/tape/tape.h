@@ -192,8 +192,9 @@ bool by_default();
 /// The tapes of one graph, made as its calls settle.
 class Tapes {
 public:
-  /// `interruptible`: called from time to time in a run; it may throw to end the run.
-  Tapes(const jit::Graph &graph, void (*interruptible)());
+  /// `interruptible`: called from time to time in a run; it may throw to end the run. `dropped`: so
+  /// many outputs, the last, are for nobody: a run may give None for them.
+  Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped = 0);
   ~Tapes();
   /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
   /// `interruptible` throws, and nothing else.

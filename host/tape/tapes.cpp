@@ -45,6 +45,7 @@ struct Tapes::Impl {
 
   const jit::Graph &graph;
   void (*const interruptible)();
+  const std::size_t dropped;
   const int calls_to_record;
   std::atomic_flag busy;          ///< a thread is in here, perhaps this one, called by an op
   std::atomic<bool> never{false}; ///< `why` says why
@@ -56,7 +57,7 @@ struct Tapes::Impl {
   std::array<Seen, kMostTapes> seen; ///< calls that no tape served
   std::size_t next = 0;              ///< in seen
   int recordings = 0;
-  std::shared_ptr<jit::Graph> outlined; ///< of a graph with blocks
+  std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
   std::string why;
 
   bool run(jit::Stack &stack);
@@ -74,8 +75,9 @@ int calls_before(const jit::Graph &graph) {
 
 } // namespace
 
-Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
-    : impl_(new Impl{graph, interruptible, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}}) {}
+Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
+    : impl_(new Impl{
+          graph, interruptible, dropped, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -112,8 +114,10 @@ bool Tapes::Impl::run(jit::Stack &stack) {
 
 bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
   ++one.runs;
-  if (one.tape->run(stack, interruptible))
+  if (one.tape->run(stack, interruptible)) {
+    stack.resize(stack.size() + dropped);
     return true;
+  }
   ++one.early;
   if (one.ends_too_often()) {
     why = "a number decides about sizes or ends most runs";
@@ -143,14 +147,16 @@ void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
   ++recordings;
   try {
-    if (has_blocks(graph) && !outlined)
-      outlined = outline(graph, interruptible);
+    if (!recorded)
+      recorded = outline(graph, interruptible);
   } catch (const NoTape &none) {
     why = none.why;
     never = true;
     return;
   }
-  auto tape = Tape::record(outlined ? *outlined : graph, inputs, why);
+  while (recorded->outputs().size() + dropped > graph.outputs().size())
+    recorded->eraseOutput(recorded->outputs().size() - 1);
+  auto tape = Tape::record(*recorded, inputs, why);
   if (tape && all_bytes + tape->bytes() > kMostBytes) {
     tape.reset();
     why = "the tapes of the process hold 256 MB";

@@ -451,3 +451,94 @@ def test_an_archive_with_tapes(tmp_path):
         assert torch.equal(f(x), (x * 2 + 1).sin())
     with pytest.raises(ValueError, match="optimize must be 'exact' or 'off', got 'on'"):
         tracehost.load(path, optimize="on")
+
+
+def beside(body, calls, make=lambda: (), **options):
+    """The results of the calls, of eager and of the Function, each with things of its own."""
+    found = []
+    for exact in (False, True):
+        torch.manual_seed(0)
+        things = make()
+        of_things = lambda *a, things=things: body(*things, *a)
+        f = tracehost.function(of_things, optimize="exact", **options) if exact else of_things
+        log = []
+        for arguments in calls():
+            try:
+                log.append(facts(f(*arguments)))
+            except (RuntimeError, IndexError) as error:
+                log.append(str(error))
+            log.append(facts([*things, *arguments]) + [torch.get_rng_state().tolist()])
+        found.append(log)
+    assert found[1] == found[0]
+    return f
+
+
+BASE = torch.arange(20.0)
+PLACES = [(0, 4), (0, 4), (0, 4), (8, 12), (3, 7), (0, 4)]
+
+
+def places():
+    return [(BASE.clone()[a:b],) for a, b in PLACES]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: x[1:],
+        lambda x: x.as_strided((3,), (1,), 0) * 2,
+        lambda x: torch.slice_scatter(x, torch.zeros(2), 0, 1, 3),
+        lambda x: torch.view_as_complex(x.view(2, 2)).abs() * 2,
+        lambda x: x.view(torch.int32) + 1,
+        lambda x: (x.view(2, 2).t(), x * 2),
+    ],
+)
+def test_an_input_elsewhere_in_its_memory(body):
+    beside(body, places)
+
+
+def test_a_tensor_that_says_where_a_view_lies():
+    starts = [
+        (torch.tensor([0]),),
+        (torch.tensor([0]),),
+        (torch.tensor([2]),),
+        (torch.tensor([1]),),
+    ] * 2
+    beside(
+        lambda x, n: torch.narrow(x, 0, n[0], 1) * 2, lambda: starts, lambda: [torch.arange(4.0)]
+    )
+
+
+def given_then_written(buffer, x):
+    if x.sum() > 0:
+        z = buffer
+    else:
+        z = buffer * 2
+    buffer.add_(1)
+    return z.sum()
+
+
+def test_a_branch_gives_what_is_written_afterwards():
+    signs = lambda: [(torch.tensor([1.0 if k % 3 else -1.0]),) for k in range(9)]
+    beside(given_then_written, signs, lambda: [torch.zeros(3)])
+
+
+def test_a_draw_that_fails_behind_a_write():
+    def body(buffer, p):
+        buffer.add_(1)
+        q = torch.multinomial(p, 2)
+        buffer.mul_(2)
+        return q
+
+    chances = lambda: [(torch.ones(4) * (-1 if k == 5 else 1),) for k in range(8)]
+    f = beside(body, chances, lambda: [torch.zeros(3)])
+    assert f.specializations()[0].runs_by.startswith("a tape")
+
+
+def test_writes_in_inference_mode():
+    f = tracehost.function(lambda x: x.add_(1) * 2, optimize="exact")
+    mine, eager = torch.zeros(3), torch.zeros(3)
+    with torch.inference_mode():
+        for _ in range(6):
+            f(mine)
+            eager.add_(1)
+    assert (mine.tolist(), mine._version) == (eager.tolist(), eager._version)

@@ -225,6 +225,48 @@ def embeddings():
     return everything(model, optimizer), body
 
 
+@step
+def recurrent():
+    model, head = nn.LSTM(4, 5), nn.Linear(5, 2)
+    both = nn.ModuleList([model, head])
+    optimizer = sgd(both)
+
+    def body(x):
+        optimizer.zero_grad()
+        loss = head(model(x)[0]).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return everything(both, optimizer), body
+
+
+@step
+def gradients_that_the_engine_adds():
+    w = nn.Parameter(torch.randn(4))
+
+    def body(x):
+        w.grad = None
+        (w * x + w.sin()).sum().backward()
+        return w.grad, w.detach(), w.grad[1:]
+
+    return lambda: [w], body
+
+
+@step
+def views_of_a_flat_buffer():
+    flat = torch.arange(8.0)
+    w = nn.Parameter(torch.ones(4))
+    w.data = flat[4:]
+
+    def body(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return w.detach()[1:], w.detach(), w.grad.view(2, 2)
+
+    return lambda: [w, flat], body
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_as_eager(name):
     mine, eager = Step(STEPS[name]), Step(STEPS[name])
@@ -399,3 +441,59 @@ def test_a_step_that_fails_leaves_what_eager_leaves():
         if optimize:
             assert f.specializations()[-1].runs_by.startswith("a tape")
     assert results[0] == results[1]
+
+
+NO_TAPES = {
+    "aten::ctc_loss reads the values of a tensor": lambda x, w: F.ctc_loss(
+        (x[:, :, None] * w).log_softmax(2), torch.tensor([1, 1, 2, 1]), torch.tensor([2, 3, 2, 1]),
+        torch.tensor([1, 1, 1, 1]), reduction="sum",
+    ),
+    "aten::tensor_split reads the values of a tensor": lambda x, w: torch.tensor_split(
+        x[:, :, None] * w, torch.tensor([1, 2])
+    )[1].sum(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", NO_TAPES)
+def test_a_step_without_a_tape(why):
+    w = torch.ones(3, requires_grad=True)
+
+    def body(x):
+        w.grad = None
+        loss = NO_TAPES[why](x, w)
+        loss.backward()
+        return loss.detach(), w.grad
+
+    f = tracehost.function(body, optimize="exact")
+    for _ in range(5):
+        x = torch.randn(3, 4)
+        assert facts(f(x)) == facts(body(x))
+    assert f.specializations()[-1].runs_by == f"the interpreter: {why}"
+
+
+def test_an_input_that_becomes_differentiable():
+    w = torch.ones(3, requires_grad=True)
+
+    def body(x):
+        x.mul_(w)
+        x.sum().backward()
+        return x.detach()
+
+    f = tracehost.function(body, optimize="exact")
+    for _ in range(5):
+        mine, eager = torch.ones(3), torch.ones(3)
+        assert facts(f(mine)) == facts(body(eager))
+        assert mine.requires_grad and (mine.grad_fn is None) == (eager.grad_fn is None)
+
+
+def test_a_leaf_is_the_root_of_a_backward():
+    w = torch.ones(3, requires_grad=True)
+
+    @tracehost.function
+    def body(x):
+        w.backward(x)
+        return x * 2
+
+    for k in range(1, 4):
+        body(torch.ones(3))
+        assert w.grad.tolist() == [k] * 3
