@@ -3,14 +3,16 @@
 #include "tape/ops.h"
 #include "tape/recording.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
@@ -346,9 +348,14 @@ private:
 at::Tensor copy_of(const at::Tensor &t) {
   const c10::InferenceMode as_given(t.is_inference());
   const at::AutoGradMode no_grad(false);
-  at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
-  copy.copy_(t.detach());
-  return copy;
+  // With the gaps and overlaps that it has.
+  const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  at::Tensor memory = at::empty({static_cast<std::int64_t>(bytes / t.itemsize())},
+                                t.options().requires_grad(false));
+  if (bytes > 0)
+    std::memcpy(memory.mutable_data_ptr(), t.const_data_ptr(), bytes);
+  const at::AutoDispatchBelowADInplaceOrView no_view;
+  return memory.as_strided(t.sizes(), t.strides(), 0);
 }
 
 std::size_t Recorded::claim(const at::Tensor &t, Kind kind) {

@@ -73,7 +73,7 @@ bool Guards::can_be_recorded(c10::ArrayRef<c10::IValue> inputs) {
     if (!input.isTensor())
       return input.isNone() || kind_of(input) != Kind::none;
     const at::Tensor &t = input.toTensor();
-    return is_plain(t) && at::has_internal_overlap(t) == at::MemOverlap::No;
+    return is_plain(t);
   });
 }
 

@@ -58,8 +58,7 @@ public:
   bool hold(c10::ArrayRef<c10::IValue> inputs);
   const Settings &settings() const { return settings_; }
 
-  /// Whether inputs are numbers, None and plain tensors: on the CPU, strided, without an overlap of
-  /// its own.
+  /// Whether inputs are numbers, None and plain tensors.
   static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs);
 
 private:

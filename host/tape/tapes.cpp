@@ -58,10 +58,10 @@ struct Tapes::Impl {
   std::size_t next = 0;              ///< in seen
   int recordings = 0;
   std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
-  std::string why;
-
+  std::string why, passing;             ///< of all calls; of the last one
   bool run(jit::Stack &stack);
   bool serve(Made &tape, jit::Stack &stack);
+  std::string why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
   void note(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
   void record(c10::ArrayRef<c10::IValue> inputs);
 };
@@ -77,7 +77,7 @@ int calls_before(const jit::Graph &graph) {
 
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
     : impl_(new Impl{
-          graph, interruptible, dropped, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}}) {}
+          graph, interruptible, dropped, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}, {}}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -127,11 +127,22 @@ bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
   return false;
 }
 
+/// Why a call is not recorded, though another one may be.
+std::string Tapes::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const {
+  if (recordings >= kMostRecordings)
+    return fmt::format("calls had {} sets of sizes", recordings);
+  if (!now.are_plain())
+    return "autocast, a profiler or a mode is on";
+  if (!Guards::can_be_recorded(inputs))
+    return "an input is no plain tensor on the CPU";
+  if (needs_flat_graph(graph, inputs) && !records_plainly())
+    return "hooks on saved tensors or anomaly mode are on";
+  return {};
+}
+
 /// The second call with the same sizes is recorded, or the fifth.
 void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
-  if (recordings >= kMostRecordings || !now.are_plain() || !Guards::can_be_recorded(inputs))
-    return;
-  if (needs_flat_graph(graph, inputs) && !records_plainly())
+  if (passing = why_not_now(inputs, now); !passing.empty())
     return;
   for (Seen &one : seen)
     if (one.guards && one.guards->hold(inputs) && one.guards->settings() == now) {
@@ -163,8 +174,10 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
   }
   if (!why.empty())
     never = true;
-  if (!tape)
+  if (!tape) {
+    passing = "an op threw while the call was recorded";
     return;
+  }
   if (made.size() == kMostTapes)
     made.pop_back();
   made.insert(made.begin(), Made(std::move(tape)));
@@ -180,8 +193,8 @@ std::string Tapes::describe() const {
     if (tape.regions() > 0)
       text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
     text += fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
-  } else if (!impl_->why.empty()) {
-    text += ": " + impl_->why;
+  } else if (const auto &why = impl_->why.empty() ? impl_->passing : impl_->why; !why.empty()) {
+    text += ": " + why;
   }
   impl_->busy.clear();
   return text;

@@ -6,6 +6,7 @@
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isclose.h>
+#include <ATen/ops/zeros.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -68,7 +69,8 @@ bool same_bits(const at::Tensor &graph, const at::Tensor &body) {
 at::Tensor dense(const at::Tensor &t) {
   if (t.is_nested() || t.is_meta())
     return {};
-  at::Tensor result = t;
+  // Zeros without memory, as the gradient of torch.sgn.
+  at::Tensor result = t._is_zerotensor() ? at::zeros(t.sizes(), t.options()) : t;
   if (result.is_quantized())
     result = result.int_repr();
   if (result.layout() != at::kStrided)

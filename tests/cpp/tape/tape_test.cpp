@@ -195,7 +195,7 @@ TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
   at::Tensor bytes = at::zeros({4 * 3 * 4 + 1}, at::kByte);
   EXPECT_FALSE(holds(at::from_blob(bytes.data_ptr<std::uint8_t>() + 1, {4, 3})));
   EXPECT_TRUE(Guards::can_be_recorded(stack_of(inputs)));
-  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({1}).expand({3})})));
+  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({3}).to_sparse()})));
   EXPECT_FALSE(Guards::can_be_recorded({c10::IValue("text")}));
 }
 

@@ -497,3 +497,17 @@ def test_a_leaf_is_the_root_of_a_backward():
     for k in range(1, 4):
         body(torch.ones(3))
         assert w.grad.tolist() == [k] * 3
+
+
+@pytest.mark.parametrize("optimize", ["off", "exact"])
+def test_a_gradient_without_memory(optimize):
+    def body(x):
+        loss = (torch.sgn(x) * 1.5).sum()
+        loss.backward()
+        return loss.detach()
+
+    f = tracehost.function(body, optimize=optimize)
+    for _ in range(4):
+        mine = torch.randn(5, requires_grad=True)
+        eager = mine.detach().clone().requires_grad_()
+        assert torch.equal(f(mine), body(eager)) and torch.equal(mine.grad, eager.grad)
