@@ -2,19 +2,35 @@
 
 #include "tape/products.h"
 
+#include <ATen/core/Reduction.h>
 #include <ATen/native/layer_norm.h>
+#include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
 #include <ATen/ops/_log_softmax_cpu_dispatch.h>
+#include <ATen/ops/_softmax_backward_data_cpu_dispatch.h>
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/bmm_cpu_dispatch.h>
 #include <ATen/ops/cat_cpu_dispatch.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq_cpu_dispatch.h>
+#include <ATen/ops/ge_cpu_dispatch.h>
+#include <ATen/ops/gelu_backward_cpu_dispatch.h>
 #include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/gt_cpu_dispatch.h>
+#include <ATen/ops/le_cpu_dispatch.h>
+#include <ATen/ops/lt_cpu_dispatch.h>
 #include <ATen/ops/mean_cpu_dispatch.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_backward_cpu_dispatch.h>
+#include <ATen/ops/mse_loss_cpu_dispatch.h>
+#include <ATen/ops/ne_cpu_dispatch.h>
 #include <ATen/ops/pow_cpu_dispatch.h>
+#include <ATen/ops/sigmoid_backward_cpu_dispatch.h>
+#include <ATen/ops/silu_backward_cpu_dispatch.h>
 #include <ATen/ops/silu_cpu_dispatch.h>
 #include <ATen/ops/sum_cpu_dispatch.h>
+#include <ATen/ops/tanh_backward_cpu_dispatch.h>
+#include <ATen/ops/threshold_backward_cpu_dispatch.h>
 
 #include <algorithm>
 #include <array>
@@ -117,6 +133,63 @@ template <auto reduce> OutKernel over_dimensions(Arguments a, at::Tensor out) {
   };
 }
 
+template <auto reduce> OutKernel over_all(Arguments a, at::Tensor out) {
+  if (!a[1].isNone())
+    return nullptr;
+  return [x = a[0].toTensor(), out]() mutable {
+    reduce(x, at::OptionalIntArrayRef(), false, std::nullopt, out);
+  };
+}
+
+template <auto compute> OutKernel of_two(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable { compute(x, y, out); };
+}
+template <auto compute> OutKernel of_number(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), y = a[1].toScalar(), out]() mutable { compute(x, y, out); };
+}
+
+OutKernel square(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), out]() mutable { at::cpu::pow_outf(x, 2, out); };
+}
+
+/// Below autograd: `_softmax(x, dim, half_to_float)`.
+template <auto compute> OutKernel plain_softmax(Arguments a, at::Tensor out) {
+  if (a[2].toBool())
+    return nullptr;
+  return [x = a[0].toTensor(), dim = a[1].toInt(), out]() mutable { compute(x, dim, false, out); };
+}
+
+template <auto compute> OutKernel softmax_backward(Arguments a, at::Tensor out) {
+  return [grad = a[0].toTensor(), y = a[1].toTensor(), dim = a[2].toInt(),
+          dtype = a[3].toScalarType(), out]() mutable { compute(grad, y, dim, dtype, out); };
+}
+
+OutKernel threshold_backward(Arguments a, at::Tensor out) {
+  return [grad = a[0].toTensor(), x = a[1].toTensor(), threshold = a[2].toScalar(), out]() mutable {
+    at::cpu::threshold_backward_outf(grad, x, threshold, out);
+  };
+}
+
+OutKernel gelu_backward(Arguments a, at::Tensor out) {
+  return [grad = a[0].toTensor(), x = a[1].toTensor(), how = a[2].toStringRef(), out]() mutable {
+    at::cpu::gelu_backward_outf(grad, x, how, out);
+  };
+}
+
+/// Of each value. The mean of all is another op inside.
+OutKernel mse_loss(Arguments a, at::Tensor out) {
+  if (a[2].toInt() != at::Reduction::None)
+    return nullptr;
+  return [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable {
+    at::cpu::mse_loss_outf(x, y, at::Reduction::None, out);
+  };
+}
+
+OutKernel mse_loss_backward(Arguments a, at::Tensor out) {
+  return [grad = a[0].toTensor(), x = a[1].toTensor(), y = a[2].toTensor(), how = a[3].toInt(),
+          out]() mutable { at::cpu::mse_loss_backward_outf(grad, x, y, how, out); };
+}
+
 OutKernel cat(Arguments a, at::Tensor out) {
   return [tensors = a[0].toTensorVector(), dim = a[1].toInt(), out]() mutable {
     at::cpu::cat_outf(at::ITensorListRef(tensors), dim, out);
@@ -145,6 +218,11 @@ using Reduce = at::Tensor &(*)(const at::Tensor &, at::OptionalIntArrayRef, bool
                                std::optional<at::ScalarType>, at::Tensor &);
 constexpr Reduce kSum = at::cpu::sum_outf, kMean = at::cpu::mean_outf;
 
+using Softmax = at::Tensor &(*)(const at::Tensor &, std::int64_t, bool, at::Tensor &);
+constexpr Softmax kSoftmax = at::cpu::_softmax_outf, kLogSoftmax = at::cpu::_log_softmax_outf;
+using Compare = at::Tensor &(*)(const at::Tensor &, const at::Tensor &, at::Tensor &);
+using CompareNumber = at::Tensor &(*)(const at::Tensor &, const c10::Scalar &, at::Tensor &);
+
 struct Row {
   std::string_view op;
   Bind bind;
@@ -164,6 +242,33 @@ constexpr std::array kRows{
     Row{"aten::mean.dim", over_dimensions<kMean>},
     Row{"aten::cat", cat},
     Row{"aten::layer_norm", layer_norm},
+    Row{"aten::sum", over_all<kSum>},
+    Row{"aten::mean", over_all<kMean>},
+    Row{"aten::square", square},
+    Row{"aten::_softmax", plain_softmax<kSoftmax>},
+    Row{"aten::_log_softmax", plain_softmax<kLogSoftmax>},
+    Row{"aten::_softmax_backward_data", softmax_backward<at::cpu::_softmax_backward_data_outf>},
+    Row{"aten::_log_softmax_backward_data",
+        softmax_backward<at::cpu::_log_softmax_backward_data_outf>},
+    Row{"aten::threshold_backward", threshold_backward},
+    Row{"aten::tanh_backward", of_two<at::cpu::tanh_backward_outf>},
+    Row{"aten::sigmoid_backward", of_two<at::cpu::sigmoid_backward_outf>},
+    Row{"aten::silu_backward", of_two<at::cpu::silu_backward_outf>},
+    Row{"aten::gelu_backward", gelu_backward},
+    Row{"aten::mse_loss", mse_loss},
+    Row{"aten::mse_loss_backward", mse_loss_backward},
+    Row{"aten::lt.Tensor", of_two<Compare(at::cpu::lt_outf)>},
+    Row{"aten::lt.Scalar", of_number<CompareNumber(at::cpu::lt_outf)>},
+    Row{"aten::le.Tensor", of_two<Compare(at::cpu::le_outf)>},
+    Row{"aten::le.Scalar", of_number<CompareNumber(at::cpu::le_outf)>},
+    Row{"aten::gt.Tensor", of_two<Compare(at::cpu::gt_outf)>},
+    Row{"aten::gt.Scalar", of_number<CompareNumber(at::cpu::gt_outf)>},
+    Row{"aten::ge.Tensor", of_two<Compare(at::cpu::ge_outf)>},
+    Row{"aten::ge.Scalar", of_number<CompareNumber(at::cpu::ge_outf)>},
+    Row{"aten::eq.Tensor", of_two<Compare(at::cpu::eq_outf)>},
+    Row{"aten::eq.Scalar", of_number<CompareNumber(at::cpu::eq_outf)>},
+    Row{"aten::ne.Tensor", of_two<Compare(at::cpu::ne_outf)>},
+    Row{"aten::ne.Scalar", of_number<CompareNumber(at::cpu::ne_outf)>},
 };
 
 const Row *find_row(std::string_view op) {

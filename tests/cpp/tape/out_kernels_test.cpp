@@ -33,7 +33,9 @@ at::Tensor with_specials(at::Tensor t) {
 
 TEST_P(OutKernels, HaveTheInterpretersBits) {
   const OutOp &op = GetParam();
-  const std::string text = fmt::format(R"IR(graph(%x : Tensor, %w : Tensor, %b : Tensor):
+  at::manual_seed(3);
+  for (const auto dtype : {at::kFloat, at::kDouble}) {
+    const std::string text = fmt::format(R"IR(graph(%x : Tensor, %w : Tensor, %b : Tensor):
   %none : NoneType = prim::Constant()
   %zero : int = prim::Constant[value=0]()
   %one : int = prim::Constant[value=1]()
@@ -44,6 +46,7 @@ TEST_P(OutKernels, HaveTheInterpretersBits) {
   %cube : int = prim::Constant[value=3]()
   %yes : bool = prim::Constant[value=1]()
   %no : bool = prim::Constant[value=0]()
+  %dtype : int = prim::Constant[value={}]()
   %exact : str = prim::Constant[value="none"]()
   %tanh : str = prim::Constant[value="tanh"]()
   %dims : int[] = prim::ListConstruct(%zero)
@@ -52,9 +55,7 @@ TEST_P(OutKernels, HaveTheInterpretersBits) {
   %xs : Tensor[] = prim::ListConstruct(%x, %x)
   %y : Tensor = {}
   return (%y))IR",
-                                       op.node);
-  at::manual_seed(3);
-  for (const auto dtype : {at::kFloat, at::kDouble}) {
+                                         static_cast<int>(dtype), op.node);
     const at::Tensor w = at::zeros({8, 8}, dtype), b = at::zeros({8}, dtype);
     const Beside graph(text, {at::zeros(op.sizes, dtype), w, b});
     ASSERT_TRUE(graph.tape) << graph.why;
@@ -86,6 +87,25 @@ INSTANTIATE_TEST_SUITE_P(
         OutOp{"cat_last", "aten::cat(%xs, %last)", {9, 8}},
         OutOp{"layer_norm", "aten::layer_norm(%x, %shape, %b, %b, %eps, %yes)", {5, 9, 8}},
         OutOp{"bmm", "aten::bmm(%x, %x)", {3, 8, 8}},
+        OutOp{"sum_all", "aten::sum(%x, %none)", {33, 8}},
+        OutOp{"mean_of_all", "aten::mean(%x, %none)", {33, 8}},
+        OutOp{"square_of", "aten::square(%x)", {9, 8}},
+        OutOp{"softmax_below", "aten::_softmax(%x, %one, %no)", {5, 7, 8}},
+        OutOp{"log_softmax_below", "aten::_log_softmax(%x, %last, %no)", {33, 8}},
+        OutOp{"softmax_grad", "aten::_softmax_backward_data(%x, %w, %last, %dtype)", {8, 8}},
+        OutOp{
+            "log_softmax_grad", "aten::_log_softmax_backward_data(%x, %w, %last, %dtype)", {8, 8}},
+        OutOp{"relu_grad", "aten::threshold_backward(%x, %w, %zero)", {8, 8}},
+        OutOp{"tanh_grad", "aten::tanh_backward(%x, %w)", {8, 8}},
+        OutOp{"sigmoid_grad", "aten::sigmoid_backward(%x, %w)", {8, 8}},
+        OutOp{"silu_grad", "aten::silu_backward(%x, %w)", {8, 8}},
+        OutOp{"gelu_grad", "aten::gelu_backward(%x, %w, %exact)", {8, 8}},
+        OutOp{"gelu_tanh_grad", "aten::gelu_backward(%x, %w, %tanh)", {8, 8}},
+        OutOp{"mse_each", "aten::mse_loss(%x, %w, %zero)", {8, 8}},
+        OutOp{"mse_grad", "aten::mse_loss_backward(%w, %x, %w, %zero)", {8, 8}},
+        OutOp{"lt", "aten::lt(%x, %b)", {9, 8}}, OutOp{"le", "aten::le(%x, %two)", {9, 8}},
+        OutOp{"gt", "aten::gt(%x, %zero)", {9, 8}}, OutOp{"ge", "aten::ge(%x, %b)", {9, 8}},
+        OutOp{"eq", "aten::eq(%x, %x)", {9, 8}}, OutOp{"ne", "aten::ne(%x, %zero)", {9, 8}},
         OutOp{"linear_of_3", "aten::linear(%x, %w, %b)", {3, 5, 8}},
         OutOp{"linear_of_4", "aten::linear(%x, %w, %b)", {2, 3, 5, 8}},
         OutOp{"linear_of_5", "aten::linear(%x, %w, %b)", {2, 1, 3, 5, 8}},

@@ -94,7 +94,7 @@ def own_memory_is_written():
     return body, floats(3, 4)
 
 
-@case(TAPE.format(0, 4))
+@case(TAPE.format(1, 4))
 def numbers():
     def body(x):
         n = x.sum().item()
@@ -134,7 +134,7 @@ def running_mean():
     return lambda x: (F.batch_norm(x, mean, variance, training=True), mean, variance), floats(5, 4)
 
 
-@case(TAPE.format(0, 5))
+@case(TAPE.format(2, 5))
 def branch():
     def body(x):
         if x.sum() > 0:
@@ -146,7 +146,7 @@ def branch():
     return body, floats(3)
 
 
-@case(TAPE.format(2, 6))
+@case(TAPE.format(4, 6))
 def branch_that_gives_what_it_was_given():
     def body(x):
         y = x * 3
@@ -168,7 +168,7 @@ def branch_whose_result_is_an_argument():
     return body, floats(3)
 
 
-@case(REGIONS.format(2, 5, 10))
+@case(REGIONS.format(2, 6, 10))
 def loop_until_it_converges():
     def body(x):
         x = x.abs() + 1
