@@ -15,6 +15,8 @@
 
 namespace tracehost::tape {
 
+bool same_bits(const at::Tensor &a, const at::Tensor &b);
+
 class Recording {
 public:
   Recording(const jit::Graph &graph, Recorded found, std::unique_ptr<Tape> tape);
@@ -28,20 +30,24 @@ private:
   std::size_t add_slot(const jit::Value &value);
   void place(std::size_t root);
 
-  // build.cpp: the steps
+  // build.cpp
   void build(const jit::Node &node);
   void fix_all(const jit::Node &node);
   void note_effects(const jit::Node &node);
   bool has_plain_result(const jit::Node &node) const;
-  bool has_integers(const jit::Node &node) const;
-  bool has_only_floats(const jit::Node &node) const;
+
+  // kernel_steps.cpp
   bool build_kernel(const jit::Node &node);
   bool build_out_kernel(const jit::Node &node);
-  void build_list(const jit::Node &node);
-  void build_call(const jit::Node &node);
+  bool has_only_floats(const jit::Node &node) const;
   at::Tensor operand(const jit::Value &value) const;
   std::optional<c10::Scalar> number(const jit::Value &value) const;
   void patch(at::TensorIteratorBase &iterator, int operand, const at::Tensor &t, std::size_t root);
+
+  // call_steps.cpp
+  void build_list(const jit::Node &node);
+  void build_call(const jit::Node &node);
+  bool has_integers(const jit::Node &node) const;
   void note_reads(const jit::Node &node);
   void add_arguments(const jit::Node &node, std::vector<c10::IValue> &arguments,
                      std::vector<SlotArgument> &slots);

@@ -1,6 +1,7 @@
 #include "shapes/without_data.h"
 #include "signature/grad_read.h"
 #include "tape/blocks.h"
+#include "tape/flat_values.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
@@ -8,43 +9,19 @@
 
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/runtime/custom_operator.h>
 
-#include <map>
-#include <set>
-#include <tuple>
-
-/// How a training step becomes one list. A tensor is known by its place in memory, its layout and
-/// its dtype: below autograd, two tensors that agree in them are one.
+/// How a training step becomes one list: a walk over its graph, which runs on copies. An op that
+/// autograd does nothing for stays one node; for another one, and for the engine, the ops below
+/// autograd are written down as they come.
 
 namespace tracehost::tape {
 namespace {
 
-using Place = std::tuple<const c10::StorageImpl *, std::int64_t, std::vector<std::int64_t>,
-                         std::vector<std::int64_t>, c10::ScalarType>;
-Place place_of(const at::Tensor &t) {
-  return {t.storage().unsafeGetStorageImpl(), t.storage_offset(), t.sizes().vec(),
-          t.strides().vec(), t.scalar_type()};
-}
-
-const c10::Symbol kViewOfBase = c10::Symbol::fromQualString("tracehost::view_of_base");
-
-/// as_strided() from where the tensor lies, which may be elsewhere in its memory at each call.
-void run_view_of_base(jit::Stack &stack) {
-  const std::int64_t offset = jit::pop(stack).toInt();
-  const auto strides = jit::pop(stack).toIntVector(), sizes = jit::pop(stack).toIntVector();
-  const at::Tensor base = jit::pop(stack).toTensor();
-  stack.emplace_back(base.as_strided(sizes, strides, base.storage_offset() + offset));
-}
-
-const jit::RegisterOperators registered_view({jit::Operator(
-    "tracehost::view_of_base(Tensor(a) base, int[] sizes, int[] strides, int offset) -> Tensor(a)",
-    &run_view_of_base, c10::AliasAnalysisKind::FROM_SCHEMA)});
-
 class Flattening {
 public:
   Flattening(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs)
-      : graph_(graph), grad_(c10::GradMode::is_enabled()), made_(std::make_shared<jit::Graph>()) {
+      : graph_(graph), grad_(c10::GradMode::is_enabled()), made_(std::make_shared<jit::Graph>()),
+        tensors_(*made_) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph.inputs()[i], inputs[i]);
     for (const jit::Value *input : graph.inputs())
@@ -87,9 +64,8 @@ private:
     }
     const at::Tensor &t = given.toTensor();
     at::Tensor copy = copy_of(t);
-    know(copy, made);
+    tensors_.know_input(copy, made);
     given_.emplace_back(made, copy);
-    outputs_.emplace(made, copy.unsafeGetTensorImpl());
     if (const at::Tensor &grad = grad_of(t); grad.defined())
       copy.mutable_grad() = copy_of(grad);
     copy.set_requires_grad(t.requires_grad());
@@ -102,68 +78,18 @@ private:
   void add_gradient(const at::Tensor &leaf) {
     const at::Tensor grad = grad_of(leaf);
     if (grad.defined()) {
-      know(grad, made_->addInput());
+      tensors_.know_input(grad, made_->addInput());
       given_.emplace_back(made_->inputs().back(), grad);
       first_versions_[made_->inputs().back()] = version_of(grad);
-      outputs_.emplace(made_->inputs().back(), grad.unsafeGetTensorImpl());
     }
     given_grads_.push_back(grad);
   }
 
-  void know(const at::Tensor &t, jit::Value *value) {
-    alive_.emplace_back(
-        c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(t.storage().unsafeGetStorageImpl()));
-    made_memory_.emplace(t.storage().unsafeGetStorageImpl(), value);
-    known_.emplace(place_of(t), value);
-  }
-
-  /// The value of the new graph that is this tensor.
-  jit::Value *flat(const at::Tensor &t) {
-    if (!t.defined())
-      return made_->insertConstant(c10::IValue());
-    if (!is_plain(t))
-      give_up("it makes a tensor that is not plain");
-    if (const auto known = known_.find(place_of(t)); known != known_.end())
-      return known->second;
-    if (!t.unsafeGetTensorImpl()->is_wrapped_number())
-      give_up("it makes a tensor that no op makes");
-    jit::Value *number = made_->insertConstant(t); // an operator's number, as eager makes of it
-    know(t, number);
-    return number;
-  }
-  jit::Value *flat(const c10::IValue &value, const c10::TypePtr &type) {
-    if (value.isTensor())
-      return flat(value.toTensor());
-    if (value.isBool() && type->kind() == c10::TypeKind::NumberType)
-      return insert("tracehost::number", made_->insertConstant(value), type);
-    bool tensors = false;
-    each_tensor(value, [&tensors](const at::Tensor &) { tensors = true; });
-    if (!tensors)
-      return value.isList() && value.toListRef().empty() && type->castRaw<c10::ListType>()
-                 ? made_
-                       ->insertNode(
-                           made_->createList(type->expectRef<c10::ListType>().getElementType(), {}))
-                       ->output()
-                 : made_->insertConstant(value);
-    std::vector<jit::Value *> items;
-    for (const c10::IValue &item : value.toListRef())
-      items.push_back(flat(item, c10::TensorType::get()));
-    const bool optional = value.type()->expectRef<c10::ListType>().getElementType()->kind() ==
-                          c10::TypeKind::OptionalType;
-    const c10::TypePtr element =
-        optional ? c10::TypePtr(c10::OptionalType::ofTensor()) : c10::TensorType::get();
-    return made_->insertNode(made_->createList(element, items))->output();
-  }
-  jit::Value *insert(const char *op, jit::Value *argument, const c10::TypePtr &type) {
-    jit::Node *made = made_->create(c10::Symbol::fromQualString(op), {argument});
-    made->output()->setType(type);
-    return made_->insertNode(made)->output();
-  }
-  /// The same of a value of the graph.
+  /// A value of the graph in the new one.
   jit::Value *flat(const jit::Value &value) {
     if (varying_.contains(&value))
       return flat_.at(&value);
-    return flat(values_.at(&value), value.type());
+    return tensors_.of(values_.at(&value), value.type());
   }
 
   void add(const jit::Node &node) {
@@ -193,10 +119,8 @@ private:
 
   void add_constant(const jit::Value &constant) {
     c10::IValue value = *jit::toIValue(&constant);
-    if (value.isTensor()) {
-      jit::Value *made = made_->insertConstant(value);
-      know(value.toTensor(), made);
-    }
+    if (value.isTensor())
+      tensors_.know(value.toTensor(), made_->insertConstant(value));
     values_[&constant] = std::move(value);
   }
 
@@ -275,24 +199,12 @@ private:
     made_->insertNode(made);
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       made->outputs()[i]->setType(node.outputs()[i]->type());
-      add_result(values_.at(node.outputs()[i]), made->outputs()[i]);
+      tensors_.know_result(values_.at(node.outputs()[i]), made->outputs()[i]);
       if (!values_.at(node.outputs()[i]).isTensor() &&
           !values_.at(node.outputs()[i]).isTensorList()) {
         varying_.insert(node.outputs()[i]);
         flat_[node.outputs()[i]] = made->outputs()[i];
       }
-    }
-  }
-
-  void add_result(const c10::IValue &value, jit::Value *made) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined())
-        know(value.toTensor(), made);
-    } else if (value.isTensorList()) {
-      jit::Node *unpack =
-          made_->insertNode(made_->createListUnpack(made, value.toListRef().size()));
-      for (std::size_t i = 0; i < unpack->outputs().size(); ++i)
-        add_result(value.toListRef()[i], unpack->outputs()[i]);
     }
   }
 
@@ -324,7 +236,7 @@ private:
     const std::size_t count = schema.arguments().size();
     std::vector<jit::Value *> inputs;
     for (std::size_t i = 0; i < count; ++i)
-      inputs.push_back(flat(stack[stack.size() - count + i], schema.arguments()[i].type()));
+      inputs.push_back(tensors_.of(stack[stack.size() - count + i], schema.arguments()[i].type()));
     note_memory(op, c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count));
     op.callBoxed(stack);
     jit::Node *made =
@@ -335,7 +247,7 @@ private:
       if (!result.isTensor() && !result.isTensorList())
         give_up(schema.name() + " reads a value");
       made->outputs()[i]->setType(schema.returns()[i].type());
-      add_result(result, made->outputs()[i]);
+      tensors_.know_result(result, made->outputs()[i]);
       if (is_uninitialized(*made) && result.isTensor())
         unwritten_.insert(result.toTensor().storage().unsafeGetStorageImpl());
     }
@@ -343,40 +255,10 @@ private:
       give_up("no list says " + full_name(schema));
   }
 
-  /// A tensor as autograd has it: a view of its base, or a tensor that is no other output.
-  jit::Value *output_of(const at::Tensor &t) {
-    if (!t.defined())
-      return flat(t);
-    jit::Value *&known = made_outputs_[t.unsafeGetTensorImpl()];
-    if (!known)
-      known = t.is_view() ? view_of_base(t) : detached(t);
-    return known;
-  }
-  jit::Value *view_of_base(const at::Tensor &t) {
-    const at::Tensor base(t._base());
-    jit::Node *view = made_->create(
-        kViewOfBase, {output_of(base), made_->insertConstant(t.sizes().vec()),
-                      made_->insertConstant(t.strides().vec()),
-                      made_->insertConstant(t.storage_offset() - base.storage_offset())});
-    return made_->insertNode(view)->output();
-  }
-  /// Below autograd, x and x.detach() are one.
-  jit::Value *detached(const at::Tensor &t) {
-    jit::Value *made = flat(t);
-    const auto [first, is_new] = outputs_.emplace(made, t.unsafeGetTensorImpl());
-    const bool is_it = first->second == t.unsafeGetTensorImpl();
-    if (is_it && made_memory_.at(t.storage().unsafeGetStorageImpl()) == made)
-      return made;
-    return made_->insertNode(made_->create(c10::aten::detach, {made}))->output();
-  }
-
   void register_output(const at::Tensor &t) {
-    jit::Value *made = output_of(t);
+    jit::Value *made = tensors_.output_of(t);
     made_->registerOutput(made);
-    const bool is_given =
-        t.defined() &&
-        made_memory_.at(t.storage().unsafeGetStorageImpl())->node() == made_->param_node();
-    if (t.defined() && !is_given) // those of inputs are there
+    if (t.defined() && !tensors_.is_given(t)) // those of inputs are there
       versions_.emplace(made, version_of(t));
   }
 
@@ -430,23 +312,16 @@ private:
   const jit::Graph &graph_;
   const bool grad_;
   std::shared_ptr<jit::Graph> made_;
+  FlatValues tensors_; ///< of made_
   std::unordered_map<const jit::Value *, c10::IValue> values_;
   std::unordered_map<const jit::Value *, jit::Value *> flat_; ///< numbers of the call
   std::unordered_set<const jit::Value *> varying_;
-  std::map<Place, jit::Value *> known_;
-  std::unordered_set<const c10::StorageImpl *> unwritten_; ///< of `empty`
-  std::unordered_set<const c10::StorageImpl *> read_;      ///< by ops of the node under way
-  /// No later storage has the address of one that is known. Weakly: the engine adds to a gradient
-  /// in place, and takes it as the .grad, where nobody else holds it.
-  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> alive_;
-  std::unordered_map<const c10::StorageImpl *, jit::Value *> made_memory_; ///< the first over it
+  std::unordered_set<const c10::StorageImpl *> unwritten_;       ///< of `empty`
+  std::unordered_set<const c10::StorageImpl *> read_;            ///< by ops of the node under way
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
   std::vector<at::Tensor> given_grads_;                          ///< by tensor input
   Versions versions_, first_versions_;
   std::unordered_set<const jit::Value *> requires_grad_; ///< inputs
-  /// Which tensor a value is for the caller.
-  std::unordered_map<const jit::Value *, const c10::TensorImpl *> outputs_;
-  std::unordered_map<const c10::TensorImpl *, jit::Value *> made_outputs_;
 };
 
 } // namespace

@@ -29,10 +29,10 @@
 ///        through the dispatcher below autograd
 ///     4. The outputs go to the stack
 ///
-/// Slow path. The second call with the same sizes is recorded (evaluate.cpp, build.cpp). Each op
-/// runs on copies of the inputs, by the interpreter's own code. It says sizes, strides and who
-/// shares memory with whom. A kernel whose bits differ from the op's result is not used.
-/// Consecutive pointwise kernels become one region at the recording (group.h, regions.cpp).
+/// Slow path. The second call with the same sizes is recorded (record.cpp: evaluate.cpp,
+/// build.cpp). Each op runs on copies of the inputs, by the interpreter's own code. It says sizes,
+/// strides and who shares memory with whom. A kernel whose bits differ from the op's result is not
+/// used. Consecutive pointwise kernels become one region at the recording (group.h, regions.cpp).
 ///
 /// A run ends early where an op throws, or gives other sizes than it gave then. The interpreter
 /// then serves the call from its start. Written inputs and torch's generator are put back before,

@@ -1,0 +1,84 @@
+#include "signature/grad_read.h"
+#include "tape/build.h"
+#include "tape/ops.h"
+#include "tape/training.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+/// A recording: of a training step the flat graph, then the two passes. The thread's modes and
+/// torch's generator are as before at its end.
+
+namespace tracehost::tape {
+namespace {
+
+/// The state of torch's generator is at the end what it was, if the graph draws.
+class GeneratorKept {
+public:
+  explicit GeneratorKept(const jit::Graph &graph) {
+    const auto nodes = graph.nodes();
+    if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
+      state_ = at::detail::getDefaultCPUGenerator().get_state();
+  }
+  GeneratorKept(const GeneratorKept &) = delete;
+  GeneratorKept &operator=(const GeneratorKept &) = delete;
+  ~GeneratorKept() { restore(); }
+  void restore() const {
+    if (state_.defined())
+      at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state_);
+  }
+
+private:
+  at::Tensor state_;
+};
+
+} // namespace
+
+std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
+                                        const Versions *below) {
+  // With guards of the settings outside.
+  std::unique_ptr<Tape> tape(new Tape(inputs));
+  const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
+  const GeneratorKept generator(graph);
+  Recorded found = evaluate(graph, inputs, below);
+  generator.restore();
+  const at::AutoGradMode again(tape->guards().settings().grad);
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return Recording(graph, std::move(found), std::move(tape)).make(inputs);
+}
+
+std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
+                                            c10::ArrayRef<c10::IValue> inputs) {
+  const GeneratorKept generator(graph);
+  Leaves leaves(inputs);
+  FlatGraph flat = flatten(graph, inputs);
+  generator.restore();
+  std::vector<c10::IValue> given(inputs.begin(), inputs.end());
+  for (const std::size_t input : flat.reads)
+    given.emplace_back(grad_of(inputs[input].toTensor()));
+  auto tape = record_flat(*flat.graph, given, &flat.versions);
+  tape->training_ = std::make_unique<Training>(
+      Training{std::move(leaves), std::move(flat), std::vector<c10::IValue>()});
+  return tape;
+}
+
+std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
+                                   std::string &why) {
+  try {
+    if (needs_flat_graph(graph, inputs))
+      return record_training(graph, inputs);
+    auto tape = record_flat(graph, inputs, nullptr);
+    if (c10::GradMode::is_enabled() || switches_grad(graph))
+      tape->guards().forbid_gradients();
+    return tape;
+  } catch (const NoTape &none) {
+    why = none.why;
+  } catch (...) { // an op has thrown, and another call may record
+  }
+  return nullptr;
+}
+
+} // namespace tracehost::tape

@@ -1,0 +1,63 @@
+#include "tape/recording.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cstring>
+
+namespace tracehost::tape {
+namespace {
+
+template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items, F get) {
+  c10::List<T> list;
+  for (const c10::IValue &item : items)
+    list.push_back(get(item));
+  return list;
+}
+
+} // namespace
+
+at::Tensor copy_of(const at::Tensor &t) {
+  const c10::InferenceMode as_given(t.is_inference());
+  const at::AutoGradMode no_grad(false);
+  // With the gaps and overlaps that it has.
+  const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  at::Tensor memory = at::empty({static_cast<std::int64_t>(bytes / t.itemsize())},
+                                t.options().requires_grad(false));
+  if (bytes > 0)
+    std::memcpy(memory.mutable_data_ptr(), t.const_data_ptr(), bytes);
+  const at::AutoDispatchBelowADInplaceOrView no_view;
+  return memory.as_strided(t.sizes(), t.strides(), 0);
+}
+
+std::size_t Recorded::claim(const at::Tensor &t, Memory::Kind kind) {
+  const auto [found, is_new] = by_storage.emplace(t.storage().unsafeGetStorageImpl(), roots.size());
+  if (is_new)
+    roots.push_back({kind, t.storage().nbytes(), nullptr, nullptr, {}});
+  return found->second;
+}
+
+c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> items) {
+  const auto type = node.output()->type()->expectRef<c10::ListType>().getElementType();
+  switch (type->kind()) {
+  case c10::TypeKind::IntType:
+    return list_of<std::int64_t>(items, [](const c10::IValue &v) { return v.toInt(); });
+  case c10::TypeKind::FloatType:
+    return list_of<double>(items, [](const c10::IValue &v) { return v.toDouble(); });
+  case c10::TypeKind::BoolType:
+    return list_of<bool>(items, [](const c10::IValue &v) { return v.toBool(); });
+  case c10::TypeKind::TensorType:
+    return list_of<at::Tensor>(items, [](const c10::IValue &v) { return v.toTensor(); });
+  case c10::TypeKind::OptionalType:
+    return list_of<std::optional<at::Tensor>>(items, [](const c10::IValue &v) {
+      return v.isNone() ? std::nullopt : std::optional(v.toTensor());
+    });
+  default:
+    give_up("a list of " + type->str());
+  }
+}
+
+} // namespace tracehost::tape
