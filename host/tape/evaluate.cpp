@@ -60,6 +60,8 @@ public:
     std::optional<at::AutoDispatchBelowADInplaceOrView> guard;
     if (below)
       guard.emplace();
+    if (writes_)
+      check_size_of_copies(inputs);
     if (writes_ && any_overlap(inputs))
       give_up("it writes, and its inputs share memory");
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -87,7 +89,7 @@ private:
         found_.varying.insert(&input);
       return;
     }
-    const at::Tensor copy = copy_of(given.toTensor());
+    const at::Tensor copy = writes_ ? copy_of(given.toTensor()) : over_memory_of(given.toTensor());
     const std::size_t root = found_.claim(copy, Kind::input);
     if (writes_)
       found_.before[root] = copy_of(copy);

@@ -22,6 +22,7 @@ public:
   Flattening(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs)
       : graph_(graph), grad_(c10::GradMode::is_enabled()), made_(std::make_shared<jit::Graph>()),
         tensors_(*made_) {
+    check_size_of_copies(inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph.inputs()[i], inputs[i]);
     for (const jit::Value *input : graph.inputs())

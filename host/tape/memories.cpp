@@ -56,15 +56,13 @@ const c10::Storage &Memories::place(std::size_t index) {
   c10::Storage &storage = storages_[index];
   if (storage || root.kind == Kind::constant)
     return storage;
-  root.planned = memory_for(root);
   placed_at_[index] = ++placed_;
+  if (root.kind == Kind::input && !found_.before.contains(index))
+    return storage = found_.input(index, graph_).storage(); // nobody writes to it
+  root.planned = memory_for(root);
   storage = borrowed(root.planned.data_ptr(), root.bytes);
   if (root.kind == Kind::input)
-    for (const jit::Value *input : graph_.inputs())
-      if (const c10::IValue &value = found_.values.at(input);
-          value.isTensor() && found_.root_of(value.toTensor()) == index)
-        std::memcpy(root.planned.data_ptr(), found_.given(index, value).storage().data(),
-                    root.bytes);
+    std::memcpy(root.planned.data_ptr(), found_.before.at(index).storage().data(), root.bytes);
   return storage;
 }
 

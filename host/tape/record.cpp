@@ -1,11 +1,12 @@
 #include "signature/grad_read.h"
 #include "tape/build.h"
+#include "tape/generator.h"
 #include "tape/ops.h"
 #include "tape/training.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 
@@ -21,18 +22,23 @@ public:
   explicit GeneratorKept(const jit::Graph &graph) {
     const auto nodes = graph.nodes();
     if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
-      state_ = at::detail::getDefaultCPUGenerator().get_state();
+      state_ = state_of_generator();
   }
   GeneratorKept(const GeneratorKept &) = delete;
   GeneratorKept &operator=(const GeneratorKept &) = delete;
   ~GeneratorKept() { restore(); }
   void restore() const {
     if (state_.defined())
-      at::Generator(at::detail::getDefaultCPUGenerator()).set_state(state_);
+      set_state_of_generator(state_);
   }
 
 private:
   at::Tensor state_;
+};
+
+class Quiet : public c10::WarningHandler {
+public:
+  void process(const c10::Warning &) override {}
 };
 
 } // namespace
@@ -67,6 +73,8 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
 
 std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
                                    std::string &why) {
+  Quiet quiet; // the call itself says what its ops warn of
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   try {
     if (needs_flat_graph(graph, inputs))
       return record_training(graph, inputs);

@@ -20,6 +20,28 @@ template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items
 
 } // namespace
 
+at::Tensor over_memory_of(const at::Tensor &t) {
+  const c10::InferenceMode as_given(t.is_inference());
+  const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                   at::DataPtr(const_cast<void *>(t.const_data_ptr()), c10::DeviceType::CPU)),
+      t.key_set(), t.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  if (t.unsafeGetTensorImpl()->is_wrapped_number())
+    made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+void check_size_of_copies(c10::ArrayRef<c10::IValue> inputs) {
+  constexpr std::size_t kMost = 64 << 20;
+  std::size_t bytes = 0;
+  for (const c10::IValue &input : inputs)
+    bytes += input.isTensor() ? input.toTensor().nbytes() : 0;
+  if (bytes > kMost)
+    give_up("it writes, and its inputs hold over 64 MB");
+}
+
 at::Tensor copy_of(const at::Tensor &t) {
   const c10::InferenceMode as_given(t.is_inference());
   const at::AutoGradMode no_grad(false);

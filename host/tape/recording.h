@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -85,10 +86,13 @@ struct Recorded {
   std::unordered_map<std::size_t, std::int64_t> versions;
   bool draws = false;
 
-  /// An input's values before the run.
-  const at::Tensor &given(std::size_t root, const c10::IValue &input) const {
-    const auto kept = before.find(root);
-    return kept == before.end() ? input.toTensor() : kept->second;
+  /// The input that a root is of.
+  const at::Tensor &input(std::size_t root, const jit::Graph &graph) const {
+    for (const jit::Value *value : graph.inputs())
+      if (const c10::IValue &found = values.at(value);
+          found.isTensor() && root_of(found.toTensor()) == root)
+        return found.toTensor();
+    throw std::logic_error("a root of no input");
   }
 
   std::size_t root_of(const at::Tensor &t) const {
@@ -129,6 +133,10 @@ inline std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 
 
 /// A tensor of its own with the values, sizes and strides of `t`, which requires no gradient.
 at::Tensor copy_of(const at::Tensor &t);
+/// The same over the memory of `t`, for what is only read.
+at::Tensor over_memory_of(const at::Tensor &t);
+/// Throws NoTape: the inputs are too large to be copied.
+void check_size_of_copies(c10::ArrayRef<c10::IValue> inputs);
 
 /// Where a tensor's first value lies, from its storage's start.
 inline std::ptrdiff_t bytes_before(const at::Tensor &t) {

@@ -2,10 +2,10 @@
 
 #include "signature/grad_read.h"
 #include "tape/blocks.h"
+#include "tape/generator.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
@@ -138,7 +138,7 @@ void Tape::save(c10::ArrayRef<c10::IValue> given) {
       std::memcpy(written.saved.data_ptr(), given[written.input].toTensor().const_data_ptr(),
                   written.saved.nbytes());
   if (saves_generator_)
-    generator_ = at::detail::getDefaultCPUGenerator().get_state();
+    generator_ = state_of_generator();
 }
 
 void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
@@ -147,7 +147,7 @@ void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
       std::memcpy(given[written.input].toTensor().mutable_data_ptr(),
                   written.saved.const_data_ptr(), written.saved.nbytes());
   if (saves_generator_)
-    at::Generator(at::detail::getDefaultCPUGenerator()).set_state(generator_);
+    set_state_of_generator(generator_);
 }
 
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {

@@ -1,6 +1,7 @@
 """Functions with optimize="exact" beside eager: values, strides, versions, views, and what runs them."""
 
 import threading
+import warnings
 
 import pytest
 import torch
@@ -542,3 +543,15 @@ def test_writes_in_inference_mode():
             f(mine)
             eager.add_(1)
     assert (mine.tolist(), mine._version) == (eager.tolist(), eager._version)
+
+
+def test_a_recording_warns_of_nothing(capfd):
+    said = []
+    for optimize in ("off", "exact"):
+        f = tracehost.function(lambda x: torch.std(x[:1]), optimize=optimize)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(6):
+                f(torch.ones(3))
+        said.append(capfd.readouterr().err.count("degrees of freedom"))
+    assert said[0] == said[1] > 0
