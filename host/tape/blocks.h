@@ -16,7 +16,7 @@
 ///         y = y * x                      block: (y, x) -> y * x, n + 1: one tape, run n times
 ///
 /// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
-/// the op gives a copy. Where a caller could tell (the result is an output of the graph, or the
+/// the op gives a copy. Where a caller could see it (the result is an output of the graph, or the
 /// graph writes to it), the graph has no tape, or the run ends early.
 
 namespace tracehost::tape {

@@ -25,7 +25,7 @@ inline bool writes(const torch::jit::Node &node) { return !written_arguments(nod
 bool writes_in_place(const torch::jit::Node &node);
 
 /// Whether an op does nothing on a tape: no gradients are recorded there, and a tape saves itself
-/// what an early end puts back.
+/// what an early end restores.
 bool does_nothing(const torch::jit::Node &node);
 
 /// Whether the op asks where its first tensor lies in its memory.

@@ -131,7 +131,7 @@ void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
   }
 }
 
-/// What the graph writes to is put back if the run ends early.
+/// What the graph writes to is restored if the run ends early.
 void Tape::save(c10::ArrayRef<c10::IValue> given) {
   for (Written &written : written_)
     if (written.saved.defined())

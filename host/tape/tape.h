@@ -35,7 +35,7 @@
 /// used. Consecutive pointwise kernels become one region at the recording (group.h, regions.cpp).
 ///
 /// A run ends early where an op throws, or gives other sizes than it gave then. The interpreter
-/// then serves the call from its start. Written inputs and torch's generator are put back before,
+/// then serves the call from its start. Written inputs and torch's generator are restored before,
 /// from copies that a call makes only if it may end early behind a write.
 ///
 /// Data layout. A Root is memory: of an input, a constant, a result. Views share a root; on a tape
@@ -172,7 +172,7 @@ private:
   std::vector<Written> written_;
   bool saves_ = false; ///< something, before each run
   bool saves_generator_ = false;
-  std::ptrdiff_t first_effect_ = PTRDIFF_MAX; ///< the first step whose effect is not put back
+  std::ptrdiff_t first_effect_ = PTRDIFF_MAX; ///< the first step whose effect is not undone
   at::Tensor generator_;                      ///< its state before the run
   /// Roots of ops' results that the graph writes to, and how often.
   std::vector<std::pair<std::size_t, std::int64_t>> versions_;

@@ -70,7 +70,10 @@ namespace {
 
 int calls_before(const jit::Graph &graph) {
   const auto nodes = graph.nodes();
-  return std::distance(nodes.begin(), nodes.end()) > kManyOps ? kCallsOfManyOps : kCalls;
+  const auto ops = std::count_if(nodes.begin(), nodes.end(), [](const jit::Node *node) {
+    return node->kind() != c10::prim::Constant;
+  });
+  return ops > kManyOps ? kCallsOfManyOps : kCalls;
 }
 
 } // namespace
