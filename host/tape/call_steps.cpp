@@ -3,6 +3,8 @@
 #include "tape/blocks.h"
 #include "tape/ops.h"
 
+#include <algorithm>
+
 /// Steps of a tape that is being made: ops that are called, and the memory of their results.
 
 namespace tracehost::tape {
@@ -66,12 +68,9 @@ void Recording::build_call(const jit::Node &node) {
 }
 
 bool Recording::has_integers(const jit::Node &node) const {
-  bool integers = false;
-  for (const jit::Value *input : node.inputs())
-    each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
-      integers |= t.defined() && at::isIntegralType(t.scalar_type(), false);
-    });
-  return integers;
+  return std::any_of(node.inputs().begin(), node.inputs().end(), [this](const jit::Value *input) {
+    return !integers_of(found_.values.at(input), false).empty();
+  });
 }
 
 Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::Value &output) {

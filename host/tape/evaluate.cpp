@@ -3,16 +3,12 @@
 #include "tape/ops.h"
 #include "tape/recording.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/empty.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
@@ -93,7 +89,6 @@ private:
     const std::size_t root = found_.claim(copy, Kind::input);
     if (writes_)
       found_.before[root] = copy_of(copy);
-    found_.versions[root] = -version_of(copy);
     found_.values[&input] = copy;
   }
 
@@ -148,12 +143,13 @@ private:
     const std::string name = node.kind().toQualString();
     if (auto why = why_not(node); !why.empty())
       give_up(std::move(why));
-    found_.draws |= draws(node);
     check_offset(node, arguments);
     note_given_to_block(node, arguments);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
-    const bool by_value = varies || (arguments.size() > 1 && reads_places(arguments));
+    // A second tensor may say where a view lies: `x.narrow(0, start, 1)`.
+    const auto others = c10::ArrayRef<c10::IValue>(arguments).slice(arguments.empty() ? 0 : 1);
+    const bool by_value = varies || !integers_of(others, false).empty();
     operation_of(node)(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
@@ -213,17 +209,6 @@ private:
       Memory &root = found_.roots[found_.root_of(t)];
       root.of_block = true;
       root.copied |= copied;
-    });
-  }
-
-  /// Whether a second tensor may say where a view lies: `x.narrow(0, start, 1)`.
-  static bool reads_places(const std::vector<c10::IValue> &arguments) {
-    return std::any_of(arguments.begin() + 1, arguments.end(), [](const c10::IValue &argument) {
-      bool integers = false;
-      each_tensor(argument, [&](const at::Tensor &t) {
-        integers |= t.defined() && at::isIntegralType(t.scalar_type(), false);
-      });
-      return integers;
     });
   }
 

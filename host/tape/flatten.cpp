@@ -38,7 +38,7 @@ public:
     if (c10::GradMode::is_enabled() != grad_)
       give_up("it leaves another grad mode");
     for (const auto &[input, t] : given_) {
-      versions_[input] = version_of(t) - first_versions_.at(input);
+      versions_[input] = version_of(t); // a copy begins with 0
       if (!t.is_leaf() || (t.requires_grad() != requires_grad_.contains(input)))
         give_up("an input becomes another one for autograd");
     }
@@ -72,7 +72,6 @@ private:
     copy.set_requires_grad(t.requires_grad());
     if (t.requires_grad())
       requires_grad_.insert(made);
-    first_versions_[made] = version_of(copy);
     values_[&input] = std::move(copy);
   }
 
@@ -81,7 +80,6 @@ private:
     if (grad.defined()) {
       tensors_.know_input(grad, made_->addInput());
       given_.emplace_back(made_->inputs().back(), grad);
-      first_versions_[made_->inputs().back()] = version_of(grad);
     }
     given_grads_.push_back(grad);
   }
@@ -136,7 +134,7 @@ private:
 
   void run(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
     const std::string_view name = node.kind().toQualString();
-    const bool of_autograd = is_autograd_op(name);
+    const bool of_autograd = is_autograd_op(node);
     if (!of_autograd)
       if (auto why = why_not(node); !why.empty())
         give_up(std::move(why));
@@ -150,7 +148,7 @@ private:
     if (varies)
       give_up(std::string(name) + " takes a number of the call, and is differentiated");
     read_.clear();
-    const std::vector<at::Tensor> integers = integers_of(arguments);
+    const std::vector<at::Tensor> integers = integers_of(arguments, true);
     {
       const shapes::WatchedOps watched(
           [this](const c10::OperatorHandle &op, jit::Stack &stack) { write_down(op, stack); });
@@ -161,22 +159,6 @@ private:
         give_up(std::string(name) + " reads the values of a tensor");
     for (std::size_t i = 0; i < node.outputs().size(); ++i)
       values_[node.outputs()[i]] = arguments[arguments.size() - node.outputs().size() + i];
-  }
-
-  static std::vector<at::Tensor> integers_of(const std::vector<c10::IValue> &arguments) {
-    std::vector<at::Tensor> integers;
-    for (const c10::IValue &argument : arguments)
-      each_tensor(argument, [&](const at::Tensor &t) {
-        if (t.defined() && at::isIntegralType(t.scalar_type(), true))
-          integers.push_back(t);
-      });
-    return integers;
-  }
-
-  static bool is_autograd_op(std::string_view name) {
-    return name == "tracehost::backward" || name == "tracehost::grad" ||
-           name == "tracehost::read_grad" || name == "tracehost::set_grad" ||
-           name == "tracehost::expect_no_grad";
   }
 
   /// An op that autograd does nothing for stays one op.
@@ -321,7 +303,7 @@ private:
   std::unordered_set<const c10::StorageImpl *> read_;            ///< by ops of the node under way
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
   std::vector<at::Tensor> given_grads_;                          ///< by tensor input
-  Versions versions_, first_versions_;
+  Versions versions_;
   std::unordered_set<const jit::Value *> requires_grad_; ///< inputs
 };
 

@@ -10,22 +10,6 @@ namespace {
 
 using Kind = Memory::Kind;
 
-/// Memory that someone else owns.
-c10::Storage borrowed(void *data, std::size_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                      at::DataPtr(data, c10::DeviceType::CPU));
-}
-
-at::Tensor over(const c10::Storage &storage, const at::Tensor &like) {
-  at::Tensor made =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), like.key_set(), like.dtype());
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
-                                                    like.storage_offset());
-  if (like.unsafeGetTensorImpl()->is_wrapped_number())
-    made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return made;
-}
-
 } // namespace
 
 Memories::Memories(const jit::Graph &graph, Recorded &found)
@@ -78,7 +62,7 @@ c10::IValue Memories::fixed_of(const c10::IValue &value) const {
   const at::Tensor &t = value.toTensor();
   if (!t.defined() || found_.roots[found_.root_of(t)].kind == Kind::constant)
     return value;
-  return over(storages_[found_.root_of(t)], t);
+  return over(storages_[found_.root_of(t)], t, t.storage_offset());
 }
 
 void Memories::fix(const jit::Value &value) {

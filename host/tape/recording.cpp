@@ -20,17 +20,34 @@ template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items
 
 } // namespace
 
+std::vector<at::Tensor> integers_of(c10::ArrayRef<c10::IValue> values, bool bools) {
+  std::vector<at::Tensor> integers;
+  for (const c10::IValue &value : values)
+    each_tensor(value, [&](const at::Tensor &t) {
+      if (t.defined() && at::isIntegralType(t.scalar_type(), bools))
+        integers.push_back(t);
+    });
+  return integers;
+}
+
+c10::Storage borrowed(const void *data, std::size_t bytes) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      at::DataPtr(const_cast<void *>(data), c10::DeviceType::CPU));
+}
+
+at::Tensor over(const c10::Storage &storage, const at::Tensor &like, std::int64_t offset) {
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), like.key_set(), like.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), offset);
+  if (like.unsafeGetTensorImpl()->is_wrapped_number())
+    made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
 at::Tensor over_memory_of(const at::Tensor &t) {
   const c10::InferenceMode as_given(t.is_inference());
   const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
-  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                   at::DataPtr(const_cast<void *>(t.const_data_ptr()), c10::DeviceType::CPU)),
-      t.key_set(), t.dtype());
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
-  if (t.unsafeGetTensorImpl()->is_wrapped_number())
-    made.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return made;
+  return over(borrowed(t.const_data_ptr(), bytes), t, 0);
 }
 
 void check_size_of_copies(c10::ArrayRef<c10::IValue> inputs) {

@@ -84,7 +84,6 @@ struct Recorded {
   std::unordered_map<std::size_t, at::Tensor> before;
   /// How often autograd sees a write to the memory, by root; none: never.
   std::unordered_map<std::size_t, std::int64_t> versions;
-  bool draws = false;
 
   /// The input that a root is of.
   const at::Tensor &input(std::size_t root, const jit::Graph &graph) const {
@@ -137,6 +136,15 @@ at::Tensor copy_of(const at::Tensor &t);
 at::Tensor over_memory_of(const at::Tensor &t);
 /// Throws NoTape: the inputs are too large to be copied.
 void check_size_of_copies(c10::ArrayRef<c10::IValue> inputs);
+
+/// The tensors of integers among values, or in lists among them: indexes, lengths. Bools, if
+/// `bools`: masks.
+std::vector<at::Tensor> integers_of(c10::ArrayRef<c10::IValue> values, bool bools);
+
+/// Memory that someone else owns.
+c10::Storage borrowed(const void *data, std::size_t bytes);
+/// A tensor over a storage, with the layout of `like` but its place.
+at::Tensor over(const c10::Storage &storage, const at::Tensor &like, std::int64_t offset);
 
 /// Where a tensor's first value lies, from its storage's start.
 inline std::ptrdiff_t bytes_before(const at::Tensor &t) {

@@ -58,10 +58,11 @@ struct Tapes::Impl {
   std::size_t next = 0;              ///< in seen
   int recordings = 0;
   std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
-  std::string why, passing;             ///< of all calls; of the last one
+  std::string why;                      ///< of all calls
+  const char *passing;                  ///< of the last call; null: none
   bool run(jit::Stack &stack);
   bool serve(Made &tape, jit::Stack &stack);
-  std::string why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
+  const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
   void note(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
   void record(c10::ArrayRef<c10::IValue> inputs);
 };
@@ -79,8 +80,19 @@ int calls_before(const jit::Graph &graph) {
 } // namespace
 
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
-    : impl_(new Impl{
-          graph, interruptible, dropped, calls_before(graph), {}, {}, {}, {}, 0, 0, {}, {}, {}}) {}
+    : impl_(new Impl{graph,
+                     interruptible,
+                     dropped,
+                     calls_before(graph),
+                     {},
+                     {},
+                     {},
+                     {},
+                     0,
+                     0,
+                     {},
+                     {},
+                     nullptr}) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -131,21 +143,22 @@ bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
 }
 
 /// Why a call is not recorded, though another one may be.
-std::string Tapes::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const {
+const char *Tapes::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const {
+  static_assert(kMostRecordings == 16);
   if (recordings >= kMostRecordings)
-    return fmt::format("calls had {} sets of sizes", recordings);
+    return "calls had 16 sets of sizes";
   if (!now.are_plain())
     return "autocast, a profiler or a mode is on";
   if (!Guards::can_be_recorded(inputs))
     return "an input is no plain tensor on the CPU";
-  if (needs_flat_graph(graph, inputs) && !records_plainly())
+  if (!records_plainly() && needs_flat_graph(graph, inputs))
     return "hooks on saved tensors or anomaly mode are on";
-  return {};
+  return nullptr;
 }
 
 /// The second call with the same sizes is recorded, or the fifth.
 void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
-  if (passing = why_not_now(inputs, now); !passing.empty())
+  if (passing = why_not_now(inputs, now); passing)
     return;
   for (Seen &one : seen)
     if (one.guards && one.guards->hold(inputs) && one.guards->settings() == now) {
@@ -196,8 +209,10 @@ std::string Tapes::describe() const {
     if (tape.regions() > 0)
       text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
     text += fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
-  } else if (const auto &why = impl_->why.empty() ? impl_->passing : impl_->why; !why.empty()) {
-    text += ": " + why;
+  } else if (!impl_->why.empty()) {
+    text += ": " + impl_->why;
+  } else if (impl_->passing) {
+    text += std::string(": ") + impl_->passing;
   }
   impl_->busy.clear();
   return text;

@@ -61,19 +61,18 @@ bool Leaves::hold(c10::ArrayRef<c10::IValue> inputs) const {
          });
 }
 
-bool uses_gradients(const jit::Graph &graph) {
-  const auto nodes = graph.nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
-    const std::string_view name = node->kind().toQualString();
-    return name == "tracehost::backward" || name == "tracehost::grad" ||
-           name == "tracehost::read_grad" || name == "tracehost::set_grad" ||
-           name == "tracehost::expect_no_grad";
-  });
+bool is_autograd_op(const jit::Node &node) {
+  const std::string_view name = node.kind().toQualString();
+  return name == "tracehost::backward" || name == "tracehost::grad" ||
+         name == "tracehost::read_grad" || name == "tracehost::set_grad" ||
+         name == "tracehost::expect_no_grad";
 }
 
 bool needs_flat_graph(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs) {
   const bool may_record = c10::GradMode::is_enabled() || switches_grad(graph);
-  return uses_gradients(graph) ||
+  const auto nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const jit::Node *node) { return is_autograd_op(*node); }) ||
          (may_record && std::any_of(inputs.begin(), inputs.end(), [](const c10::IValue &input) {
             return input.isTensor() && input.toTensor().requires_grad();
           }));

@@ -62,8 +62,8 @@ struct FlatGraph {
 /// Runs the graph once, on copies. Throws NoTape, and what an op throws.
 FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
 
-/// Whether the graph reads or sets a .grad, or runs a backward.
-bool uses_gradients(const jit::Graph &graph);
+/// Whether the node reads or sets a .grad, or runs a backward.
+bool is_autograd_op(const jit::Node &node);
 
 /// Whether autograd has to do with a call of the graph.
 bool needs_flat_graph(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);

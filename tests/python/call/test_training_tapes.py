@@ -52,19 +52,25 @@ def everything(model, optimizer):
     return tensors
 
 
+def trained_by(model, optimizer, loss_of):
+    """A whole step."""
+
+    def body(x):
+        optimizer.zero_grad()
+        loss = loss_of(x)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return everything(model, optimizer), body
+
+
 def of_optimizer(make):
     def build():
         model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2))
         optimizer = make(model.parameters())
 
-        def body(x):
-            optimizer.zero_grad()
-            loss = model(x).pow(2).sum()
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return everything(model, optimizer), body
+        return trained_by(model, optimizer, lambda x: model(x).pow(2).sum())
 
     return build
 
@@ -168,14 +174,7 @@ def one_parameter_twice_and_one_frozen():
     model = nn.Sequential(first, nn.ReLU(), second)
     optimizer = sgd(model)
 
-    def body(x):
-        optimizer.zero_grad()
-        loss = model(x).sum()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return everything(model, optimizer), body
+    return trained_by(model, optimizer, lambda x: model(x).sum())
 
 
 @step
@@ -183,14 +182,7 @@ def norms_and_attention():
     model = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
     optimizer = sgd(model)
 
-    def body(x):
-        optimizer.zero_grad()
-        loss = model(x[None]).square().sum()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return everything(model, optimizer), body
+    return trained_by(model, optimizer, lambda x: model(x[None]).square().sum())
 
 
 @step
@@ -198,14 +190,7 @@ def convolutions():
     model = nn.Sequential(nn.Conv1d(1, 2, 2), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(6, 2))
     optimizer = sgd(model)
 
-    def body(x):
-        optimizer.zero_grad()
-        loss = model(x[:, None]).square().sum()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return everything(model, optimizer), body
+    return trained_by(model, optimizer, lambda x: model(x[:, None]).square().sum())
 
 
 @step
@@ -231,14 +216,7 @@ def recurrent():
     both = nn.ModuleList([model, head])
     optimizer = sgd(both)
 
-    def body(x):
-        optimizer.zero_grad()
-        loss = head(model(x)[0]).square().sum()
-        loss.backward()
-        optimizer.step()
-        return loss.detach()
-
-    return everything(both, optimizer), body
+    return trained_by(both, optimizer, lambda x: head(model(x)[0]).square().sum())
 
 
 @step
