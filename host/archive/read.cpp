@@ -4,7 +4,7 @@
 #include "archive/lower.h"
 #include "archive/manifest.h"
 #include "signature/native_atoms.h"
-#include "tape/tape.h"
+#include "tape/tapes.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>

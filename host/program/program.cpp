@@ -12,7 +12,7 @@
 #include "program/passes.h"
 #include "program/places.h"
 #include "program/undo.h"
-#include "tape/tape.h"
+#include "tape/tapes.h"
 #include "tracehost/error.h"
 
 #include <ATen/core/grad_mode.h>

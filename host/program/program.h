@@ -25,7 +25,7 @@ struct ProgramOptions {
   bool merges = false;
   /// It may change what was there before the run.
   bool changes = true;
-  /// Settled calls run on kernel tapes (tape/tape.h), with the interpreter's bits.
+  /// Settled calls run on kernel tapes (tape/tapes.h), with the interpreter's bits.
   bool optimizes = false;
 };
 

@@ -2,7 +2,7 @@
 
 #include "tape/ops.h"
 #include "tape/recording.h"
-#include "tape/tape.h"
+#include "tape/tapes.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

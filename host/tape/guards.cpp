@@ -18,13 +18,6 @@ namespace {
 
 constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are zero
 
-int precision(at::Float32Op op) {
-  return static_cast<int>(at::globalContext().float32Precision(at::Float32Backend::MKLDNN, op));
-}
-
-constexpr int kNone = static_cast<int>(at::Float32Precision::NONE),
-              kIeee = static_cast<int>(at::Float32Precision::IEEE);
-
 } // namespace
 
 bool is_plain(const at::Tensor &t) {
@@ -44,13 +37,14 @@ Settings Settings::now() {
   settings.deterministic = context.deterministicAlgorithms();
   settings.mkldnn = context.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
-  settings.matmul = precision(at::Float32Op::MATMUL);
-  settings.convolution = precision(at::Float32Op::CONV);
-  settings.recurrent = precision(at::Float32Op::RNN);
   return settings;
 }
 
-bool Settings::are_ieee() const { return matmul == kNone || matmul == kIeee; }
+bool are_products_ieee() {
+  const auto precision = at::globalContext().float32Precision(at::Float32Backend::MKLDNN,
+                                                              at::Float32Op::MATMUL);
+  return precision == at::Float32Precision::NONE || precision == at::Float32Precision::IEEE;
+}
 
 bool Settings::are_plain() const {
   const c10::DispatchKeySet views(c10::DispatchKey::ADInplaceOrView); // not in inference mode
@@ -137,7 +131,7 @@ bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
     if (at % t.itemsize() != 0)
       return false;
   }
-  return !writes_ || are_apart(inputs);
+  return (!needs_ieee_products_ || are_products_ieee()) && (!writes_ || are_apart(inputs));
 }
 
 } // namespace tracehost::tape

@@ -19,8 +19,6 @@ struct Settings {
   /// Those of now, on this thread.
   static Settings now();
   bool operator==(const Settings &) const = default;
-  /// Whether float32 is never rounded to fewer bits.
-  bool are_ieee() const;
   /// Whether a tape can be recorded: no autocast, functorch, dispatch mode of Python or profiler.
   bool are_plain() const;
 
@@ -28,8 +26,10 @@ struct Settings {
   bool grad = false;
   bool observed = false; ///< a profiler or RecordFunction callback
   bool deterministic = false, mkldnn = false, flush_denormals = false;
-  int matmul = 0, convolution = 0, recurrent = 0; ///< oneDNN's precision of float32
 };
+
+/// Whether products of float32 matrices are never rounded to fewer bits, by setting.
+bool are_products_ieee();
 
 /// A tensor that is nothing but values in memory of the CPU.
 bool is_plain(const at::Tensor &t);
@@ -50,6 +50,9 @@ public:
   explicit Guards(c10::ArrayRef<c10::IValue> inputs);
   /// No input may require a gradient, in any grad mode.
   void forbid_gradients() { no_gradients_ = true; }
+
+  /// A call holds only while are_products_ieee().
+  void need_ieee_products() { needs_ieee_products_ = true; }
 
   /// Of a graph that writes to these inputs: no other input may share memory with one of them.
   void set_written(const std::vector<std::size_t> &inputs);
@@ -79,6 +82,7 @@ private:
   bool writes_ = false;
   std::vector<std::size_t> moved_; ///< of the call: inputs that lie elsewhere than before
   Settings settings_ = Settings::now();
+  bool needs_ieee_products_ = false;
   bool no_gradients_ = false; ///< none of the inputs may require one
 };
 

@@ -127,6 +127,17 @@ void Recording::patch(at::TensorIteratorBase &iterator, int operand, const at::T
     tape_->roots_[root].patches.push_back({&iterator, operand, bytes_before(t)});
 }
 
+namespace {
+
+/// Whether the op computes products of matrices, by BLAS or by oneDNN.
+bool is_product(const jit::Node &node) {
+  const auto kind = node.kind();
+  return kind == c10::aten::mm || kind == c10::aten::addmm || kind == c10::aten::linear ||
+         kind == c10::aten::matmul || kind == c10::aten::bmm;
+}
+
+} // namespace
+
 bool Recording::build_out_kernel(const jit::Node &node) {
   if (!has_only_floats(node))
     return false;
@@ -144,6 +155,8 @@ bool Recording::build_out_kernel(const jit::Node &node) {
   kernel();
   if (!same_bits(out, result))
     return false;
+  if (is_product(node) && are_products_ieee())
+    tape_->guards().need_ieee_products();
   tape_->roots_[root].has_tensors = true;
   note_reads(node);
   ++tape_->kernels_;

@@ -104,7 +104,7 @@ OutKernel bind_product(const at::Tensor &x, const at::Tensor &y, const at::Tenso
   if (bias.defined() && (bias.scalar_type() != dtype || bias.dim() != 1 ||
                          bias.numel() != out.size(1) || !bias.is_contiguous()))
     return nullptr;
-  if (!Settings::now().are_ieee()) // oneDNN computes it then
+  if (!are_products_ieee()) // oneDNN computes it then
     return nullptr;
   const auto shape = shape_of(x, y, out);
   if (!shape)

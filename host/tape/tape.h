@@ -49,7 +49,7 @@
 ///
 /// A training step becomes a graph without autograd first (training.h).
 ///
-/// One thread uses a tape at a time; another one that comes meanwhile runs the interpreter.
+/// One thread uses a tape at a time. Threads that run a graph at once have a tape each (tapes.h).
 
 namespace tracehost::tape {
 
@@ -184,27 +184,6 @@ private:
   std::vector<c10::IValue> slots_;
   std::vector<at::Tensor> kept_; ///< tensors that iterators stand over
   std::size_t ops_ = 0, kernels_ = 0, regions_ = 0, bytes_ = 0;
-};
-
-/// Whether graphs have tapes where nobody says so: TRACEHOST_OPTIMIZE=exact.
-bool by_default();
-
-/// The tapes of one graph, made as its calls settle.
-class Tapes {
-public:
-  /// `interruptible`: called from time to time in a run; it may throw to end the run. `dropped`: so
-  /// many outputs, the last, are for nobody: a run may give None for them.
-  Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped = 0);
-  ~Tapes();
-  /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
-  /// `interruptible` throws, and nothing else.
-  bool run(jit::Stack &stack);
-  /// What serves: `a tape + 3 regions (41 of 43 ops)`, or `the interpreter`, and why.
-  std::string describe() const;
-
-private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 } // namespace tracehost::tape

@@ -1,3 +1,6 @@
+#include "tape/tapes.h"
+
+#include "tape/arena.h"
 #include "tape/blocks.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
@@ -9,65 +12,24 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
 namespace tracehost::tape {
 namespace {
 
-constexpr std::size_t kMostTapes = 4; ///< at a time, of one graph
-constexpr int kMostRecordings = 16;   ///< of one graph: sizes that never come again cost no more
-constexpr std::size_t kMostBytes = std::size_t{256} << 20; ///< planned, of all in the process
-std::atomic<std::size_t> all_bytes{0};
+constexpr std::size_t kMostSizes = 4;   ///< at a time, of one graph
+constexpr std::size_t kMostCopies = 16; ///< for threads, of one set of sizes
+constexpr int kMostRecordings = 16;     ///< of one graph: sizes that never come again cost no more
 /// A recording takes about as long as five calls. Many sizes come twice, fewer five times.
 constexpr std::ptrdiff_t kManyOps = 200;
 constexpr int kCalls = 2, kCallsOfManyOps = 5;
 constexpr std::uint64_t kMostEarly = 8; ///< so many runs may end early at first, then one in four
 
-} // namespace
-
-struct Tapes::Impl {
-  struct Made {
-    explicit Made(std::unique_ptr<Tape> tape) : tape(std::move(tape)) {
-      all_bytes += this->tape->bytes();
-    }
-    Made(Made &&) = default;
-    Made &operator=(Made &&) = default;
-    ~Made() {
-      if (tape)
-        all_bytes -= tape->bytes();
-    }
-
-    std::unique_ptr<Tape> tape;
-    std::uint64_t runs = 0, early = 0;
-    bool ends_too_often() const { return early >= kMostEarly && early * 4 > runs; }
-  };
-
-  const jit::Graph &graph;
-  void (*const interruptible)();
-  const std::size_t dropped;
-  const int calls_to_record;
-  std::atomic_flag busy;          ///< a thread is in here, perhaps this one, called by an op
-  std::atomic<bool> never{false}; ///< `why` says why
-  std::vector<Made> made;         ///< the last one to serve is the first
-  struct Seen {
-    std::unique_ptr<Guards> guards;
-    int calls = 0;
-  };
-  std::array<Seen, kMostTapes> seen; ///< calls that no tape served
-  std::size_t next = 0;              ///< in seen
-  int recordings = 0;
-  std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
-  std::string why;                      ///< of all calls
-  const char *passing;                  ///< of the last call; null: none
-  bool run(jit::Stack &stack);
-  bool serve(Made &tape, jit::Stack &stack);
-  const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
-  void note(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
-  void record(c10::ArrayRef<c10::IValue> inputs);
-};
-
-namespace {
+bool ends_too_often(const Lease &lease) {
+  return lease.early >= kMostEarly && lease.early * 4 > lease.runs;
+}
 
 int calls_before(const jit::Graph &graph) {
   const auto nodes = graph.nodes();
@@ -79,20 +41,71 @@ int calls_before(const jit::Graph &graph) {
 
 } // namespace
 
+/// The lock is held for the guards, and not for a run or a recording. `busy` is that lock.
+struct Tapes::Impl final : Arena {
+  Impl(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
+      : graph(graph), interruptible(interruptible), dropped(dropped),
+        calls_to_record(calls_before(graph)) {}
+
+  const jit::Graph &graph;
+  void (*const interruptible)();
+  const std::size_t dropped;
+  const int calls_to_record;
+  std::atomic_flag busy;
+  std::atomic<bool> never{false}; ///< `why` says why
+
+  /// Tapes for the same sizes.
+  struct Sizes {
+    bool are_idle() const {
+      return std::none_of(copies.begin(), copies.end(), [](const auto &one) {
+        return one->runs_now.load(std::memory_order_acquire);
+      });
+    }
+
+    Leases copies;
+  };
+
+  // Under the lock:
+  std::vector<Sizes> made; ///< those that served last are the first
+  struct Seen {
+    std::unique_ptr<Guards> guards;
+    int calls = 0;
+  };
+  std::array<Seen, kMostSizes> seen; ///< calls that no tape served
+  std::size_t next = 0;              ///< in seen
+  int recordings = 0;
+  bool records = false;          ///< a thread, now
+  std::string why;               ///< of all calls
+  const char *passing = nullptr; ///< of the last call; null: none
+  // Of the thread that records, which `records` says:
+  std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
+
+  const Registered registered{*this};
+
+  bool run(jit::Stack &stack);
+  bool serve(Lease &lease, jit::Stack &stack);
+  void end(Lease &lease);
+  Lease *find(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool &knows);
+  bool is_time_to_record(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool knows);
+  const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
+  void record(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
+  std::unique_ptr<Tape> record_now(c10::ArrayRef<c10::IValue> inputs, std::string &why);
+  void add(std::unique_ptr<Lease> lease, c10::ArrayRef<c10::IValue> inputs, const Settings &now,
+           Leases &freed);
+  bool try_lock() { return !busy.test_and_set(std::memory_order_acquire); }
+
+  void lock() override {
+    while (!try_lock())
+      std::this_thread::yield();
+  }
+  void unlock() override { busy.clear(std::memory_order_release); }
+  std::optional<std::int64_t> oldest() const override;
+  std::unique_ptr<Lease> take_oldest() override;
+  Leases take_idle(std::int64_t since) override;
+};
+
 Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
-    : impl_(new Impl{graph,
-                     interruptible,
-                     dropped,
-                     calls_before(graph),
-                     {},
-                     {},
-                     {},
-                     {},
-                     0,
-                     0,
-                     {},
-                     {},
-                     nullptr}) {}
+    : impl_(std::make_unique<Impl>(graph, interruptible, dropped)) {}
 Tapes::~Tapes() = default;
 
 bool by_default() {
@@ -101,45 +114,78 @@ bool by_default() {
 }
 
 bool Tapes::run(jit::Stack &stack) {
-  Impl &self = *impl_;
-  if (self.never.load(std::memory_order_relaxed) || self.busy.test_and_set())
-    return false;
-  struct Free {
-    std::atomic_flag &busy;
-    ~Free() { busy.clear(); }
-  } const free{self.busy};
-  return self.run(stack);
+  return !impl_->never.load(std::memory_order_relaxed) && impl_->run(stack);
 }
 
 bool Tapes::Impl::run(jit::Stack &stack) {
   const auto inputs = jit::last(stack, graph.inputs().size());
   const Settings now = Settings::now();
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    Tape &tape = *made[i].tape;
-    if (tape.guards().settings() != now || !tape.holds(inputs))
-      continue;
-    if (i != 0)
-      std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
-                  made.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    return serve(made.front(), stack);
+  Lease *lease = nullptr;
+  bool records_now = false;
+  {
+    const std::unique_lock locked(*this, std::try_to_lock);
+    if (!locked) // another thread looks for its tape
+      return false;
+    bool knows = false;
+    lease = find(inputs, now, knows);
+    records_now = !lease && is_time_to_record(inputs, now, knows);
   }
-  note(inputs, now);
+  if (lease) [[likely]]
+    return serve(*lease, stack);
+  if (records_now)
+    record(inputs, now);
   return false;
 }
 
-bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
-  ++one.runs;
-  if (one.tape->run(stack, interruptible)) {
+/// A tape that serves, for this thread. `knows`: there is one, perhaps one that another thread has.
+Lease *Tapes::Impl::find(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool &knows) {
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    Tape &first = *made[i].copies.front()->tape;
+    if (first.guards().settings() != now || !first.holds(inputs))
+      continue;
+    knows = true;
+    if (i != 0)
+      std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
+                  made.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    for (const auto &lease : made.front().copies)
+      if (!lease->runs_now.load(std::memory_order_acquire)) {
+        lease->runs_now.store(true, std::memory_order_relaxed);
+        return lease.get();
+      }
+    return nullptr;
+  }
+  return nullptr;
+}
+
+bool Tapes::Impl::serve(Lease &lease, jit::Stack &stack) {
+  struct End {
+    Impl &impl;
+    Lease &lease;
+    ~End() { impl.end(lease); }
+  } const end{*this, lease};
+  lease.last_run = milliseconds();
+  ++lease.runs;
+  if (lease.tape->run(stack, interruptible)) {
     stack.resize(stack.size() + dropped);
     return true;
   }
-  ++one.early;
-  if (one.ends_too_often()) {
+  if (++lease.early; ends_too_often(lease)) {
+    const std::scoped_lock locked(*this);
     why = "a number decides about sizes or ends most runs";
     never = true;
-    made.clear();
   }
   return false;
+}
+
+/// Where the graph has given up tapes, each one goes when its run ends.
+void Tapes::Impl::end(Lease &lease) {
+  lease.runs_now.store(false, std::memory_order_release);
+  if (!never.load(std::memory_order_relaxed)) [[likely]]
+    return;
+  Leases freed; // destroyed without the lock
+  const std::scoped_lock locked(*this);
+  while (oldest())
+    freed.push_back(take_oldest());
 }
 
 /// Why a call is not recorded, though another one may be.
@@ -157,65 +203,134 @@ const char *Tapes::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs, const Se
 }
 
 /// The second call with the same sizes is recorded, or the fifth.
-void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
-  if (passing = why_not_now(inputs, now); passing)
-    return;
+bool Tapes::Impl::is_time_to_record(c10::ArrayRef<c10::IValue> inputs, const Settings &now,
+                                    bool knows) {
+  if (records || (knows && made.front().copies.size() >= kMostCopies))
+    return false;
+  if (!knows && (passing = why_not_now(inputs, now)))
+    return false;
   for (Seen &one : seen)
     if (one.guards && one.guards->hold(inputs) && one.guards->settings() == now) {
       if (++one.calls < calls_to_record)
-        return;
+        return false;
       one.guards.reset();
-      record(inputs);
-      return;
+      recordings += knows ? 0 : 1;
+      return records = true;
     }
   seen[next++ % seen.size()] = {std::make_unique<Guards>(inputs), 1};
+  return false;
 }
 
-void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
-  ++recordings;
+std::unique_ptr<Tape> Tapes::Impl::record_now(c10::ArrayRef<c10::IValue> inputs,
+                                              std::string &why_none) {
   try {
     if (!recorded)
       recorded = outline(graph, interruptible);
   } catch (const NoTape &none) {
-    why = none.why;
-    never = true;
-    return;
+    why_none = none.why;
+    return nullptr;
   }
   while (recorded->outputs().size() + dropped > graph.outputs().size())
     recorded->eraseOutput(recorded->outputs().size() - 1);
-  auto tape = Tape::record(*recorded, inputs, why);
-  if (tape && all_bytes + tape->bytes() > kMostBytes) {
-    tape.reset();
-    why = "the tapes of the process hold 256 MB";
-  }
-  if (!why.empty())
+  return Tape::record(*recorded, inputs, why_none);
+}
+
+void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
+  std::string why_none;
+  auto tape = record_now(inputs, why_none);
+  auto planned = tape ? make_room(tape->bytes()) : nullptr;
+  Leases freed; // destroyed without the lock
+  const std::scoped_lock locked(*this);
+  records = false;
+  if (!why_none.empty()) {
+    why = std::move(why_none);
     never = true;
-  if (!tape) {
+  } else if (!tape) {
     passing = "an op threw while the call was recorded";
-    return;
+  } else if (!planned) {
+    passing = "the tapes that run now hold 256 MB";
+    freed.push_back(std::make_unique<Lease>(std::move(tape), nullptr));
+  } else {
+    add(std::make_unique<Lease>(std::move(tape), std::move(planned)), inputs, now, freed);
   }
-  if (made.size() == kMostTapes)
-    made.pop_back();
-  made.insert(made.begin(), Made(std::move(tape)));
+}
+
+/// Beside the tapes for the same sizes, or in the place of those that served least recently.
+void Tapes::Impl::add(std::unique_ptr<Lease> lease, c10::ArrayRef<c10::IValue> inputs,
+                      const Settings &now, Leases &freed) {
+  for (Sizes &sizes : made) {
+    Tape &first = *sizes.copies.front()->tape;
+    if (first.guards().settings() == now && first.holds(inputs))
+      return sizes.copies.push_back(std::move(lease));
+  }
+  if (made.size() == kMostSizes) {
+    const auto last = std::find_if(made.rbegin(), made.rend(),
+                                   [](const Sizes &sizes) { return sizes.are_idle(); });
+    if (last == made.rend())
+      return freed.push_back(std::move(lease)); // other threads run all of them
+    freed = std::move(last->copies);
+    made.erase(std::next(last).base());
+  }
+  Sizes &sizes = *made.emplace(made.begin());
+  sizes.copies.push_back(std::move(lease));
+}
+
+std::optional<std::int64_t> Tapes::Impl::oldest() const {
+  std::optional<std::int64_t> found;
+  for (const Sizes &sizes : made)
+    for (const auto &lease : sizes.copies)
+      if (!lease->runs_now.load(std::memory_order_acquire) && (!found || lease->last_run < *found))
+        found = lease->last_run;
+  return found;
+}
+
+std::unique_ptr<Lease> Tapes::Impl::take_oldest() {
+  const std::int64_t when = *oldest();
+  for (auto sizes = made.begin(); sizes != made.end(); ++sizes)
+    for (auto lease = sizes->copies.begin(); lease != sizes->copies.end(); ++lease) {
+      if ((*lease)->runs_now.load(std::memory_order_acquire) || (*lease)->last_run != when)
+        continue;
+      auto taken = std::move(*lease);
+      sizes->copies.erase(lease);
+      if (sizes->copies.empty())
+        made.erase(sizes);
+      return taken;
+    }
+  return nullptr; // not reached
+}
+
+Leases Tapes::Impl::take_idle(std::int64_t since) {
+  Leases taken;
+  for (Sizes &sizes : made)
+    for (std::size_t i = sizes.copies.size(); i-- > 1;) {
+      auto &lease = sizes.copies[i];
+      if (lease->runs_now.load(std::memory_order_acquire) || lease->last_run >= since)
+        continue;
+      taken.push_back(std::move(lease));
+      sizes.copies.erase(sizes.copies.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  return taken;
+}
+
+std::size_t Tapes::count() const {
+  const std::scoped_lock locked(*impl_);
+  std::size_t sum = 0;
+  for (const Impl::Sizes &sizes : impl_->made)
+    sum += sizes.copies.size();
+  return sum;
 }
 
 std::string Tapes::describe() const {
-  while (impl_->busy.test_and_set())
-    std::this_thread::yield();
-  std::string text = "the interpreter";
-  if (!impl_->made.empty()) {
-    const Tape &tape = *impl_->made.front().tape;
-    text = "a tape";
-    if (tape.regions() > 0)
-      text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
-    text += fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
-  } else if (!impl_->why.empty()) {
-    text += ": " + impl_->why;
-  } else if (impl_->passing) {
-    text += std::string(": ") + impl_->passing;
+  const std::scoped_lock locked(*impl_);
+  if (impl_->made.empty()) {
+    const std::string why = impl_->passing && impl_->why.empty() ? impl_->passing : impl_->why;
+    return "the interpreter" + (why.empty() ? why : ": " + why);
   }
-  impl_->busy.clear();
-  return text;
+  const Tape &tape = *impl_->made.front().copies.front()->tape;
+  std::string text = "a tape";
+  if (tape.regions() > 0)
+    text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
+  return text + fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
 }
 
 } // namespace tracehost::tape

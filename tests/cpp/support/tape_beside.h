@@ -2,6 +2,7 @@
 
 #include "program/program.h"
 #include "tape/tape.h"
+#include "tape/tapes.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
