@@ -12,7 +12,7 @@ import tracehost
 
 TWO_RANKS = textwrap.dedent(
     """
-    import sys, torch, torch.distributed as dist, tracehost
+    import os, sys, torch, torch.distributed as dist, tracehost
     import torch.distributed._functional_collectives as collectives
 
     rank, store = int(sys.argv[1]), sys.argv[2]
@@ -51,8 +51,11 @@ TWO_RANKS = textwrap.dedent(
             assert type(got) is torch.Tensor, (body, type(got))
             assert torch.equal(got, want), (body.__name__, got, want)
         assert f.tracing_count() == 1
-    print("all equal")
+    print("all equal", flush=True)
     dist.destroy_process_group()
+    # PyTorch's threads of the group outlive it, and abort if they drop a tensor while Python ends.
+    # https://github.com/pytorch/pytorch/pull/179291
+    os._exit(0)
     """
 )
 
