@@ -52,6 +52,7 @@ TWO_RANKS = textwrap.dedent(
             assert torch.equal(got, want), (body.__name__, got, want)
         assert f.tracing_count() == 1
     print("all equal", flush=True)
+    dist.barrier()
     dist.destroy_process_group()
     # PyTorch's threads of the group outlive it, and abort if they drop a tensor while Python ends.
     # https://github.com/pytorch/pytorch/pull/179291
