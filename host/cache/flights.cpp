@@ -4,8 +4,9 @@
 
 namespace tracehost {
 
-std::vector<Flights::Ref> Flights::under_way(std::uint64_t &version) const {
+std::vector<Flights::Ref> Flights::under_way(std::uint64_t &version) {
   std::lock_guard lock(mutex_);
+  std::erase_if(flights_, [](const Ref &flight) { return flight->process != getpid(); });
   version = version_;
   return flights_;
 }

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 namespace tracehost {
 
 /// Single flight: of the threads that miss with one signature, one traces and the others wait.
@@ -19,12 +21,14 @@ public:
   struct Flight {
     Signature signature;
     std::thread::id owner = std::this_thread::get_id();
+    pid_t process = getpid();
     bool landed = false; ///< under Flights' lock
   };
   using Ref = std::shared_ptr<Flight>;
 
-  /// The flights under way, and a number that moves with every start and end.
-  std::vector<Ref> under_way(std::uint64_t &version) const;
+  /// The flights under way, and a number that moves with every start and end. A process that has
+  /// been forked forgets those that it inherits: their threads are in its parent.
+  std::vector<Ref> under_way(std::uint64_t &version);
   /// Starts a flight if nothing started or ended since `version`; null otherwise.
   Ref board(const Signature &signature, std::uint64_t version);
   /// Ends it, however it went; wakes the waiters. Its result, if any, is published before.
@@ -33,7 +37,7 @@ public:
   void wait(const Ref &flight);
 
 private:
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::condition_variable landed_;
   std::vector<Ref> flights_;
   std::uint64_t version_ = 0;

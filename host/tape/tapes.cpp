@@ -16,6 +16,8 @@
 #include <string_view>
 #include <thread>
 
+#include <unistd.h>
+
 namespace tracehost::tape {
 namespace {
 
@@ -74,7 +76,7 @@ struct Tapes::Impl final : Arena {
   std::array<Seen, kMostSizes> seen; ///< calls that no tape served
   std::size_t next = 0;              ///< in seen
   int recordings = 0;
-  bool records = false;          ///< a thread, now
+  pid_t records = 0;             ///< the process in which a thread does so now
   std::string why;               ///< of all calls
   const char *passing = nullptr; ///< of the last call; null: none
   // Of the thread that records, which `records` says:
@@ -205,7 +207,7 @@ const char *Tapes::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs, const Se
 /// The second call with the same sizes is recorded, or the fifth.
 bool Tapes::Impl::is_time_to_record(c10::ArrayRef<c10::IValue> inputs, const Settings &now,
                                     bool knows) {
-  if (records || (knows && made.front().copies.size() >= kMostCopies))
+  if (records == getpid() || (knows && made.front().copies.size() >= kMostCopies))
     return false;
   if (!knows && (passing = why_not_now(inputs, now)))
     return false;
@@ -215,7 +217,8 @@ bool Tapes::Impl::is_time_to_record(c10::ArrayRef<c10::IValue> inputs, const Set
         return false;
       one.guards.reset();
       recordings += knows ? 0 : 1;
-      return records = true;
+      records = getpid();
+      return true;
     }
   seen[next++ % seen.size()] = {std::make_unique<Guards>(inputs), 1};
   return false;
@@ -241,7 +244,7 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now)
   auto planned = tape ? make_room(tape->bytes()) : nullptr;
   Leases freed; // destroyed without the lock
   const std::scoped_lock locked(*this);
-  records = false;
+  records = 0;
   if (!why_none.empty()) {
     why = std::move(why_none);
     never = true;
