@@ -6,6 +6,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 namespace tracehost::tape {
@@ -74,8 +76,11 @@ at::Tensor copy_of(const at::Tensor &t) {
 
 std::size_t Recorded::claim(const at::Tensor &t, Memory::Kind kind) {
   const auto [found, is_new] = by_storage.emplace(t.storage().unsafeGetStorageImpl(), roots.size());
-  if (is_new)
+  if (is_new) {
     roots.push_back({kind, t.storage().nbytes(), nullptr, nullptr, {}});
+    if (kind == Memory::Kind::planned && (made_bytes += t.storage().nbytes()) > kMostMadeBytes)
+      give_up(fmt::format("its ops make over {} MB of results", kMostMadeBytes >> 20));
+  }
   return found->second;
 }
 

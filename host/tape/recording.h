@@ -70,6 +70,8 @@ struct Memory {
   }
 };
 
+constexpr std::size_t kMostMadeBytes = std::size_t{256} << 20;
+
 struct Recorded {
   /// Tensors: their sizes, strides and storages, and the values that they have at the end.
   std::unordered_map<const jit::Value *, c10::IValue> values;
@@ -80,6 +82,7 @@ struct Recorded {
   /// What each call computes, besides tensors: numbers that depend on data or on numbers given.
   std::unordered_set<const jit::Value *> varying;
   std::vector<Memory> roots;
+  std::size_t made_bytes = 0; ///< that ops made; a recording has all of them at once
   /// Of a graph that writes: the values of inputs before the run, by root.
   std::unordered_map<std::size_t, at::Tensor> before;
   /// How often autograd sees a write to the memory, by root; none: never.
