@@ -1,6 +1,17 @@
 #include "cache/specialization.h"
 
+#include <algorithm>
+
 namespace tracehost {
+
+bool Specialization::runs_without_gil() const {
+  const auto is_elsewhere = [](const TensorMeta &meta) {
+    return !meta.device.is_cpu() && !meta.device.is_meta();
+  };
+  return program->long_running() || signature.context.autocast() ||
+         std::ranges::any_of(signature.slots, is_elsewhere) ||
+         std::ranges::any_of(signature.captures, is_elsewhere, &CaptureSpec::meta);
+}
 
 std::size_t estimated_bytes(const Specialization &s) {
   std::size_t sum = sizeof s + s.signature.nodes.size() * sizeof(Node) +

@@ -43,8 +43,9 @@ struct Specialization {
   std::size_t bytes = 0; ///< estimated_bytes()
 
   /// Whether a run gives up the GIL. autocast's lock of casts must not be waited for with the GIL:
-  /// forget_casts() in trace/modes.h.
-  bool runs_without_gil() const { return program->long_running() || signature.context.autocast(); }
+  /// forget_casts() in trace/modes.h. Nor must another device: how long a run waits for it depends
+  /// on what others have queued there.
+  bool runs_without_gil() const;
 
   /// By number: live ones whose user types are above, or below, its own. Before it is published.
   std::vector<std::uint64_t> above, below;

@@ -1,5 +1,6 @@
 #include "shapes/fake_tensor.h"
 
+#include "shapes/device.h"
 #include "shapes/without_data.h"
 
 #include <ATen/SparseCsrTensorUtils.h>
@@ -89,7 +90,8 @@ bool is_sparse(const at::Tensor &t) {
 
 bool is_fake_tensor(const at::Tensor &t) { return t.defined() && no_data(t) != nullptr; }
 
-at::Tensor fake_tensor(const Layout &layout, at::ScalarType dtype, c10::Device device) {
+at::Tensor fake_tensor(const Layout &layout, at::ScalarType dtype, c10::Device of) {
+  const c10::Device device = with_index(of);
   const auto type = c10::scalarTypeToTypeMeta(dtype);
   auto storage =
       c10::make_intrusive<NoData>(meta_storage(bytes_for(layout, type.itemsize())), device);

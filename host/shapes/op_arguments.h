@@ -1,5 +1,6 @@
 #pragma once
 
+#include "shapes/device.h"
 #include "shapes/fake_tensor.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -52,7 +53,7 @@ public:
   c10::Device device() const {
     for (const c10::IValue &value : values_)
       if (value.isDevice())
-        return value.toDevice();
+        return with_index(value.toDevice());
     std::optional<c10::Device> found;
     bool scalar = false;
     for (const at::Tensor &t : tensors_) {

@@ -9,7 +9,7 @@
 
 /// The memory that all tapes of the process have planned: at most 256 MB.
 ///
-/// The tapes that ran least recently make room for a new one, of whichever graph they are. A tape
+/// The tapes that ran least recently make room for a new one, of any graph. A tape
 /// that runs now is never freed. A fork finds no lock of these held by another thread.
 
 namespace tracehost::tape {

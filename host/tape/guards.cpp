@@ -8,6 +8,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <xmmintrin.h>
 
@@ -20,10 +21,15 @@ constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are z
 
 } // namespace
 
+bool has_tangent(const at::TensorImpl &t) {
+  const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(t.autograd_meta());
+  return meta && meta->fw_grad_ && !meta->fw_grad_->empty();
+}
+
 bool is_plain(const at::Tensor &t) {
   return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
          !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
-         !t.unsafeGetTensorImpl()->is_python_dispatch();
+         !t.unsafeGetTensorImpl()->is_python_dispatch() && !has_tangent(*t.unsafeGetTensorImpl());
 }
 
 Settings Settings::now() {
@@ -41,8 +47,8 @@ Settings Settings::now() {
 }
 
 bool are_products_ieee() {
-  const auto precision = at::globalContext().float32Precision(at::Float32Backend::MKLDNN,
-                                                              at::Float32Op::MATMUL);
+  const auto precision =
+      at::globalContext().float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL);
   return precision == at::Float32Precision::NONE || precision == at::Float32Precision::IEEE;
 }
 
@@ -125,7 +131,7 @@ bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
     const at::TensorImpl &t = *inputs[i].toTensor().unsafeGetTensorImpl();
     if (t.key_set() != then.keys || t.dtype() != c10::scalarTypeToTypeMeta(then.dtype) ||
         t.sizes() != then.sizes || t.strides() != then.strides ||
-        (no_gradients_ && t.requires_grad()))
+        (no_gradients_ && t.requires_grad()) || has_tangent(t))
       return false;
     const auto at = reinterpret_cast<std::uintptr_t>(t.data());
     if (at % t.itemsize() != 0)

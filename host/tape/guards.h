@@ -31,6 +31,9 @@ struct Settings {
 /// Whether products of float32 matrices are never rounded to fewer bits, by setting.
 bool are_products_ieee();
 
+/// Whether forward-mode AD has given it a tangent.
+bool has_tangent(const at::TensorImpl &t);
+
 /// A tensor that is nothing but values in memory of the CPU.
 bool is_plain(const at::Tensor &t);
 

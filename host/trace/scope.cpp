@@ -166,7 +166,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     inexact = false;
   }
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
-  under_way_.back() = {inexact, state->graph->insertPoint()->prev()};
+  const bool non_blocking =
+      std::string_view(schema.name()) == "aten::copy_" && arguments.back().toBool();
+  under_way_.back() = {inexact, state->graph->insertPoint()->prev(), non_blocking};
   if (state_ != state)
     state_ = state;
 }
@@ -263,6 +265,16 @@ void Scope::reject_sizes(const std::string &what) {
              what, text(frontend_.here())));
 }
 
+/// The tracer records each copy_() as one that blocks.
+void Scope::keep_non_blocking(const jit::Node *before) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  for (jit::Node *node = graph.insertPoint()->prev(); node != before; node = node->prev())
+    if (node->kind() == c10::aten::copy_ && node->inputs().size() == 3) {
+      const jit::WithInsertPoint there(node);
+      node->replaceInput(2, graph.insertConstant(true));
+    }
+}
+
 /// The tracer records an op's name and arguments; a graph finds the overload by these, and may find
 /// another: max(x, out=y) reads as the maximum of x and y.
 void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *before) {
@@ -294,6 +306,8 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto depth = static_cast<std::size_t>(op_depth());
   if (depth < under_way_.size())
     check_overload(op, under_way_[depth].before);
+  if (depth < under_way_.size() && under_way_[depth].non_blocking)
+    keep_non_blocking(under_way_[depth].before);
   const bool kept = traits(op).random || traits(op).functional;
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
   each_tensor(results_of(op, stack), [&](const at::Tensor &t) {

@@ -236,6 +236,7 @@ private:
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_can_be_recorded(const c10::OperatorHandle &op);
+  void keep_non_blocking(const jit::Node *before);
   void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
   [[noreturn]] void reject_read(const c10::OperatorHandle &op, const jit::Stack &stack);
   [[noreturn]] void reject_read(const at::Tensor *t, const std::string &how, const Site &where);
@@ -313,6 +314,7 @@ private:
   struct Op {
     bool makes_inexact;
     jit::Node *before; ///< the last node that is not its own
+    bool non_blocking; ///< copy_(non_blocking=True)
   };
   std::vector<Op> under_way_;                        ///< by depth
   std::shared_ptr<jit::tracer::TracingState> state_; ///< once an op was recorded

@@ -12,6 +12,9 @@ namespace tracehost::validate {
 std::string difference(const at::Tensor &graph, const at::Tensor &body);
 /// Whether they are equal bit by bit. Requires: no difference of kind.
 bool same_values(const at::Tensor &a, const at::Tensor &b);
+/// Whether floats differ by at most what another order of additions makes: a thousand times the
+/// tolerance of difference(). Kinds are the same.
+bool nearly_same(const at::Tensor &a, const at::Tensor &b);
 /// Of all but the values.
 std::string difference_of_kind(const at::Tensor &graph, const at::Tensor &body);
 

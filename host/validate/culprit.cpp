@@ -38,6 +38,15 @@ const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",
     "aten::new_empty", "aten::new_empty_strided", "aten::resize_",       "aten::resize_as_"};
 
+/// From torch's list for use_deterministic_algorithms(): these add by atomic operations.
+const std::unordered_set<std::string_view> kAddsInAnyOrder = {
+    "aten::index_add",      "aten::index_add_",      "aten::scatter_add", "aten::scatter_add_",
+    "aten::scatter_reduce", "aten::scatter_reduce_", "aten::index_put",   "aten::index_put_",
+    "aten::index_reduce",   "aten::index_reduce_",   "aten::put",         "aten::put_",
+    "aten::bincount",       "aten::cumsum",          "aten::cumsum_",     "aten::histc",
+    "aten::embedding_bag",  "aten::nll_loss2d",      "aten::ctc_loss",    "aten::_convolution",
+    "aten::convolution",    "aten::conv2d",          "aten::conv1d",      "aten::conv3d"};
+
 std::string told(const jit::Node &node) {
   const std::string where = place_of(node);
   return where.empty() ? node.kind().toQualString()
@@ -118,6 +127,12 @@ std::string last_backward(const jit::Graph &graph) {
     if (runs_engine(*node))
       last = node;
   return last ? told(*last) : std::string();
+}
+
+const jit::Node *differs_each_time(const jit::Block &block) {
+  return find(block, [](const jit::Node &node) {
+    return runs_engine(node) || kAddsInAnyOrder.contains(node.kind().toQualString());
+  });
 }
 
 const jit::Node *uninitialised(const jit::Block &block) {

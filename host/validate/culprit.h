@@ -20,5 +20,8 @@ bool uses_gradients(const torch::jit::Block &block);
 std::string last_backward(const torch::jit::Graph &graph);
 /// An op of the graph whose result is memory as it happens to be; null: it has none.
 const torch::jit::Node *uninitialised(const torch::jit::Block &block);
+/// An op of the graph whose last bits may differ from run to run on a CUDA device, as it adds in
+/// any order; null: it has none. A backward pass may have any of these ops.
+const torch::jit::Node *differs_each_time(const torch::jit::Block &block);
 
 } // namespace tracehost::validate

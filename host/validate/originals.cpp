@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -125,11 +126,15 @@ void Originals::copy(const at::Tensor &written, bool aside) {
   memory.aside |= aside;
   if (memory.copy.defined())
     return;
-  count(memory.storage.nbytes());
+  count(2 * memory.storage.nbytes()); // inputs() copies it again
   if (!problem_.empty())
     return;
   const trace::Aside unseen;
-  memory.copy = bytes_of(memory.storage).clone();
+  try {
+    memory.copy = bytes_of(memory.storage).clone();
+  } catch (const c10::OutOfMemoryError &) { // the call goes on
+    give_up("not enough memory");
+  }
 }
 
 void Originals::after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {

@@ -3,7 +3,7 @@
     cd tests && tracehost -m sweep.settled --count 100000 --seed 1
 
 Each round takes a program, and a layout for each of its inputs. It calls the program so often that a tape is made,
-and then goes on with new values. Now and then one input gets another layout, or two inputs share memory. The exit
+and then continues with new values. Now and then one input gets another layout, or two inputs share memory. The exit
 status is 1 if a call differs: in bits, sizes, strides, versions, aliases, inputs after the call, or the generator.
 """
 

@@ -50,6 +50,17 @@ bool is_compiling() {
   return callback && PyCallable_Check(callback.get());
 }
 
+/// A trace synchronises, and reads values: it would end a capture of this thread's stream. The
+/// body's ops belong to the capture.
+bool is_capturing() {
+  static constinit Lazy<Asked> is_initialized, is_capturing;
+  const Owned used =
+      answer_of(is_initialized([] { return Asked("torch.cuda", "is_initialized"); }));
+  return used.get() == Py_True && answer_of(is_capturing([] {
+                                    return Asked("torch.cuda", "is_current_stream_capturing");
+                                  })).get() == Py_True;
+}
+
 bool in_checkpoint() {
   const auto hooks = at::SavedTensorDefaultHooks::get_hooks();
   if (!hooks)
@@ -71,6 +82,8 @@ void check_what_is_around(const PythonFunction &function) {
     throw RunsPlain{"torch.fx.symbolic_trace"};
   if (is_compiling())
     throw RunsPlain{};
+  if (is_capturing())
+    throw RunsPlain{"a capture of a CUDA graph"};
   if (!in_checkpoint())
     return;
   if (traced_ahead == &function)

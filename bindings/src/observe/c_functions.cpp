@@ -24,6 +24,7 @@ Purity purity_of(Effect effect) {
   case Effect::unknown:
   case Effect::shows:
   case Effect::outside:
+  case Effect::device:
   case Effect::threads:
     return Purity::once;
   case Effect::context:
@@ -56,6 +57,7 @@ constexpr Switch kSwitches[] = {{"unknown", Effect::unknown},
                                 {"setting", Effect::setting},
                                 {"context", Effect::context},
                                 {"changing", Effect::changing},
+                                {"device", Effect::device},
                                 {"threads", Effect::threads},
                                 {"store_attribute", Effect::store_attribute},
                                 {"store_item", Effect::store_item},

@@ -39,6 +39,7 @@ enum class Effect : std::uint8_t {
   context,       ///< the value of a ContextVar
   changing,      ///< what changes by itself or with anything, so that no later call can compare it
   outside,       ///< what no later call can compare: the clock, files, other programs
+  device,        ///< chooses a device or a stream, or orders what runs on it
   threads,       ///< starts a thread, or gives to one or takes from one: code there is not seen
   // Stores.
   store_attribute, ///< of the first, named by the second

@@ -105,6 +105,12 @@ constexpr Row kPackages[] = {
      "PyTorchFileWriter PyTorchFileReader import_ir_module _set_worker_pids _multiprocessing_init "
      "_initExtension _crash_if_csrc_asan",
      Purity::once},
+    {"torch._C", Effect::device,
+     "_cuda_setDevice _cuda_exchangeDevice _cuda_maybeExchangeDevice _cuda_setStream "
+     "_cuda_synchronize _cuda_getCurrentStream _accelerator_setDeviceIndex "
+     "_accelerator_exchangeDevice _accelerator_maybeExchangeDevice _accelerator_setStream "},
+    {"torch._C", Effect::device,
+     "_accelerator_getStream _accelerator_synchronizeDevice _cuda_isCurrentStreamCapturing"},
     {"torch", Effect::process_state,
      "get_num_threads get_num_interop_threads _cuda_getDevice _cuda_getDeviceCount "
      "_xpu_getDevice _xpu_getDeviceCount _accelerator_getDevice _accelerator_deviceCount",
@@ -209,6 +215,11 @@ constexpr Row kMethods[] = {
     {"functools._lru_cache_wrapper", Effect::changing, "cache_info"},
     {"functools._lru_cache_wrapper", Effect::changing, "cache_clear", Purity::once},
     {"functools._lru_cache_wrapper", Effect::nothing, "cache_parameters"},
+    {"torch.Event", Effect::device, "record wait synchronize query"},
+    {"torch.Stream", Effect::device,
+     "synchronize query wait_event wait_stream record_event __enter__ __exit__"},
+    {"torch._C._CudaEventBase", Effect::device, "record wait synchronize query"},
+    {"torch._C._CudaStreamBase", Effect::device, "synchronize query"},
     {"_queue.SimpleQueue", Effect::threads, ""},
     {"_thread._ThreadHandle", Effect::threads, ""},
     {"_thread", Effect::process_state, "locked _is_owned", Purity::pure},

@@ -126,6 +126,8 @@ private:
   void apply_unknown(const Called &called, Arguments arguments);
   bool is_from_outside(PyObject *object, int depth = 0) const;
   void note_outside(const Called &called);
+  void note_device(const Called &called);
+  bool is_users_device_call(std::string &shown) const;
   std::string called_by_user(const Called &called) const;
   void ask_abstract_class(PyObject *type, PyObject *of);
   void call_cached(PyObject *callable, Arguments arguments);

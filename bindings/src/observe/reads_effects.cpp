@@ -241,6 +241,9 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     if (first)
       paths_.ask(first, Owned(PyUnicode_InternFromString("get")).get(), Asked::context);
     break;
+  case Effect::device:
+    note_device(called);
+    break;
   case Effect::threads:
     paths_.serves_once("calls " + called.shown() + kOtherThread);
     break;

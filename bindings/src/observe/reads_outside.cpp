@@ -100,6 +100,43 @@ void Reads::note_outside(const Called &called) {
     unknown_.push_back(std::move(call));
 }
 
+/// A later call would have to do it as well, and a graph has ops alone. What torch does around ops
+/// of its own, as checkpoint() with random states, it does around the graph's ops no less.
+void Reads::note_device(const Called &called) {
+  std::string shown = called.shown();
+  if (!printing() && is_users_device_call(shown))
+    paths_.serves_once(fmt::format("calls {} at {}, which chooses a device or a stream or orders "
+                                   "what runs there, and a graph does not repeat that",
+                                   shown, text(user_line())));
+}
+
+namespace {
+
+/// Modules of torch's that hand a call of the user's on to the device.
+constexpr std::string_view kOfDevices[] = {"/torch/cuda/__init__.py", "/torch/cuda/streams.py",
+                                           "/torch/cuda/graphs.py",
+                                           "/torch/accelerator/__init__.py"};
+
+} // namespace
+
+/// `shown`: becomes torch's function that the user calls.
+bool Reads::is_users_device_call(std::string &shown) const {
+  const Frame *frame = frame_;
+  for (; frame; frame = caller_of(*frame)) {
+    const Origin origin = origin_of(frame->code);
+    const std::string_view file = utf8(frame->code->co_filename);
+    const bool hands_on =
+        std::ranges::any_of(kOfDevices, [&](auto end) { return file.ends_with(end); });
+    if (origin == Origin::torch && !hands_on)
+      return false;
+    if (origin != Origin::torch && origin != Origin::python)
+      return true;
+    if (PyObject *module = PyDict_GetItemString(frame->globals, "__name__"); hands_on && module)
+      shown = fmt::format("{}.{}()", utf8(module), utf8(frame->code->co_qualname));
+  }
+  return true;
+}
+
 /// Whether code of the user's asks for a switch, by at most two calls of torch's: what modules and
 /// functions of torch ask decides how they compute, and not what.
 bool Reads::asks_for_itself() const {

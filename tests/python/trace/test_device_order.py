@@ -1,0 +1,159 @@
+"""What orders work on a CUDA device: streams, events, waits, captures; and copies that do not wait."""
+
+import pytest
+import torch
+import tracehost
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+
+
+def ones():
+    return torch.ones(3, device="cuda")
+
+
+def side_stream(x):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+
+
+def recorded_event(x):
+    event = torch.cuda.Event()
+    event.record()
+    event.synchronize()
+    return x * 2
+
+
+def synchronized(x):
+    y = x * 2
+    torch.cuda.synchronize()
+    return y
+
+
+def accelerator(x):
+    y = x * 2
+    torch.accelerator.synchronize()
+    return y
+
+
+def in_a_capture(x):
+    return x * 2 if not torch.cuda.is_current_stream_capturing() else x
+
+
+BY_NAME = {
+    side_stream: "torch.cuda.streams.Stream.wait_stream()",
+    recorded_event: "torch.cuda.streams.Event.record()",
+    synchronized: "torch.cuda.synchronize()",
+    accelerator: "torch.accelerator.synchronize()",
+    in_a_capture: "torch.cuda.graphs.is_current_stream_capturing()",
+}
+
+
+@pytest.mark.parametrize("body", BY_NAME, ids=lambda body: body.__name__)
+def test_a_call_that_orders_work_is_made_by_each_call(body):
+    f = tracehost.function(body)
+    for _ in range(3):
+        assert f(ones()).tolist() == [2, 2, 2]
+    assert f.tracing_count() == 3
+    assert f"the body calls {BY_NAME[body]} at test_device_order.py:" in str(f.explain(ones()))
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
+def test_another_device_for_a_part_of_the_body():
+    @tracehost.function
+    def f(x):
+        with torch.cuda.device(1):
+            return x * 2, torch.ones(2, device="cuda")
+
+    for _ in range(3):
+        y, there = f(ones())
+        assert (y.device.index, there.device.index) == (0, 1)
+
+
+def test_torch_may_do_so_around_ops_of_its_own():
+    from torch.utils.checkpoint import checkpoint
+
+    f = tracehost.function(lambda x: checkpoint(torch.sin, x, use_reentrant=False))
+    for _ in range(4):
+        assert torch.equal(f(ones()).cpu(), torch.ones(3).sin())
+    assert f.tracing_count() == 2  # torch imports modules in the first
+
+
+def test_a_device_without_an_index_in_a_loop_and_a_branch():
+    @tracehost.function
+    def f(x):
+        for _ in tracehost.range(3):
+            x = x + torch.zeros(3, device="cuda")
+        if x.sum() > 0:
+            x = x + torch.ones(3, device="cuda")
+        else:
+            x = x - torch.ones(3, device="cuda")
+        return x
+
+    assert f(ones()).tolist() == [2, 2, 2]
+    assert f(-ones()).tolist() == [-2, -2, -2]
+    assert f.tracing_count() == 1
+
+
+def test_a_spec_without_an_index():
+    model = torch.nn.Linear(4, 2).cuda()
+    f = tracehost.function(lambda x: model(x) + torch.zeros(2, device="cuda"))
+    concrete = f.get_concrete_function(tracehost.TensorSpec([None, 4], device="cuda"))
+    x = torch.ones(3, 4, device="cuda")
+    assert torch.equal(concrete(x), model(x))
+
+
+def test_a_miss_in_a_capture_runs_the_body():
+    f = tracehost.function(lambda x: x * 2 + 1)
+    x = ones()
+    graph = torch.cuda.CUDAGraph()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), torch.cuda.graph(graph, stream=side):
+        y = f(x)
+    assert f.tracing_count() == 0
+    x.fill_(5)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert y.tolist() == [11, 11, 11]
+
+
+def test_a_copy_that_does_not_wait_is_recorded_so():
+    pinned = torch.empty(3, pin_memory=True)
+
+    @tracehost.function
+    def f(x):
+        pinned.copy_(x * 2, non_blocking=True)
+        return x + 1
+
+    f(ones())
+    torch.cuda.synchronize()
+    assert pinned.tolist() == [2, 2, 2]
+    graph = f.get_concrete_function(ones()).graph
+    node = next(node for node in graph.nodes() if node.kind() == "aten::copy_")
+    assert list(node.inputs())[2].toIValue() is True
+
+
+def test_a_hit_does_not_hold_the_gil_while_it_waits():
+    standin = pytest.importorskip("standin", reason="only the stand-in counts waits with the GIL")
+    f = tracehost.function(lambda x: x[x > 0].sum() + x.nonzero().sum())
+    for _ in range(8):
+        f(ones())
+    standin.reset()
+    f(ones())
+    assert standin.count("sync") == 2
+    assert standin.count("gil_sync") == 0
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.complex32, torch.float16, torch.bool, torch.uint8], ids=str
+)
+def test_validation_compares_any_dtype(dtype):
+    f = tracehost.function(lambda x: x.clone())
+    x = torch.zeros(3, dtype=dtype, device="cuda")
+    f(x)
+    f(x)
+    assert f.stats()["validated"] == 1
