@@ -44,7 +44,7 @@ def in_a_capture(x):
 
 
 BY_NAME = {
-    side_stream: "torch.cuda.streams.Stream.wait_stream()",
+    side_stream: "torch.cuda.current_stream()",
     recorded_event: "torch.cuda.streams.Event.record()",
     synchronized: "torch.cuda.synchronize()",
     accelerator: "torch.accelerator.synchronize()",
