@@ -1,5 +1,5 @@
-/// A libcuda.so.1: the functions that PyTorch's libcaffe2_nvrtc imports. All succeed and do nothing.
-/// Without it PyTorch's CUDA libraries do not load on a machine that has no driver.
+/// A libcuda.so.1: the functions that PyTorch's libcaffe2_nvrtc imports. All succeed and do
+/// nothing. Without it PyTorch's CUDA libraries do not load on a machine that has no driver.
 
 extern "C" {
 

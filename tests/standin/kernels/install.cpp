@@ -7,16 +7,15 @@
 #include <string_view>
 #include <unordered_set>
 
-/// Registers the kernels for all ops that have one for CUDA.
+/// Registers the kernels for the ops that have one for CUDA and one for the CPU. What only CUDA has,
+/// such as cuDNN's ops, is left alone: its logic on the host works, and its launch of a kernel fails.
 namespace {
 
-// Their own kernels read no memory of the device, or fail at once where they would.
+// Their kernels make views, memory or decisions, and read no memory of the device.
 const std::unordered_set<std::string_view> kKept = {
-    "aten::_cudnn_init_dropout_state",
     "aten::_efficientzerotensor",
     "aten::_fused_sdp_choice",
     "aten::_reshape_alias",
-    "aten::_thnn_fused_lstm_cell",
     "aten::alias",
     "aten::as_strided",
     "aten::empty",
@@ -31,6 +30,12 @@ const std::unordered_set<std::string_view> kKept = {
     "aten::view_as_complex",
     "aten::view_as_real",
 };
+
+bool is_replaced(const c10::OperatorHandle &op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) &&
+         op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU) &&
+         !kKept.count(op.schema().name());
+}
 
 /// PyTorch warns of each kernel that is registered over another one.
 class Silent : public c10::WarningHandler {
@@ -49,7 +54,7 @@ extern "C" int standin_install() {
   static auto *registered = new std::vector<c10::RegistrationHandleRAII>;
   for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findSchema(name);
-    if (!op || !op->hasKernelForDispatchKey(c10::DispatchKey::CUDA) || kKept.count(name.name))
+    if (!op || !is_replaced(*op))
       continue;
     registered->push_back(
         dispatcher.registerImpl(name, c10::DispatchKey::CUDA,
