@@ -153,7 +153,7 @@ def test_a_kernel_that_was_not_replaced_fails():
     [
         (lambda x: x * 2 + 1, 2, 0),
         (lambda x: x[0], 0, 0),
-        (lambda x: x.item(), 1, 1),
+        (lambda x: x.item(), 0, 1),
         (lambda x: x.nonzero(), 1, 1),
         (lambda x: x[x > 0], 2, 1),
         (lambda x: x.__setitem__(x > 0, 0.0), 2, 0),
@@ -457,6 +457,34 @@ def test_a_replay_reads_what_its_inputs_contain():
         assert z.item() == 2 * value
     assert y.item() == 2
     assert counted("capture", "instantiate", "graph_launch") == (1, 1, 2)
+
+
+def test_copies_to_and_from_the_host_in_a_capture():
+    source, target = torch.ones(3).pin_memory(), torch.zeros(3).pin_memory()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        target.copy_(source.to("cuda", non_blocking=True) + 1, non_blocking=True)
+    assert target.tolist() == [0, 0, 0]
+    for value in (3, 4):
+        source.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert target.tolist() == [value + 1] * 3
+
+
+def test_work_around_a_replay():
+    x = cuda(1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        x.fill_(4)
+        graph.replay()
+        z = y + 1
+    torch.cuda.current_stream().wait_stream(stream)
+    assert z.item() == 9
 
 
 def test_random_numbers_of_a_replay():

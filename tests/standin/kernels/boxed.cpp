@@ -25,6 +25,12 @@ c10::Device device_of(const Stack &arguments) {
   return found.value_or(c10::Device(c10::kCUDA, c10::cuda::current_device()));
 }
 
+Kind kind_of(const c10::OperatorHandle &op, bool waiting) {
+  if (op.schema().name() == "aten::_local_scalar_dense")
+    return Kind::read;
+  return waiting ? Kind::wait : Kind::kernel;
+}
+
 std::vector<Span> joined(std::vector<Span> spans, const std::vector<Span> &others) {
   spans.insert(spans.end(), others.begin(), others.end());
   return spans;
@@ -44,7 +50,7 @@ void run_boxed(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack)
   auto call = std::make_shared<Call>(op, arguments, device);
   if (waiting)
     C10_CUDA_CHECK(cudaStreamSynchronize(stream));
-  Launch launch(stream, waiting ? Kind::wait : Kind::kernel);
+  Launch launch(stream, kind_of(op, waiting));
   C10_CUDA_CHECK(launch.status());
 
   Stack results;

@@ -7,8 +7,9 @@
 #include <string_view>
 #include <unordered_set>
 
-/// Registers the kernels for the ops that have one for CUDA and one for the CPU. What only CUDA has,
-/// such as cuDNN's ops, is left alone: its logic on the host works, and its launch of a kernel fails.
+/// Registers the kernels for the ops that have one for CUDA and one for the CPU. What only CUDA
+/// has, such as cuDNN's ops, is left alone: its logic on the host works, and its launch of a kernel
+/// fails.
 namespace {
 
 // Their kernels make views, memory or decisions, and read no memory of the device.

@@ -44,6 +44,7 @@ struct Job {
 enum class Kind {
   kernel,
   wait, ///< a kernel whose stream has been synchronised: it runs on the device at once
+  read, ///< the same for one number that the host reads; counted as memcpy
   copy, ///< counted as memcpy
   other,
 };

@@ -45,12 +45,12 @@ Launch::Launch(cudaStream_t handle, Kind kind)
     ++stream_.kernels;
     approach_fault();
   }
-  if (kind == Kind::copy)
+  if (kind == Kind::copy || kind == Kind::read)
     count(Counter::memcpy);
   Lock lock(queues());
   if (stream_.capture)
     place_ = Place::draft;
-  else if (switches().lazy && kind != Kind::wait)
+  else if (switches().lazy && kind != Kind::wait && kind != Kind::read)
     place_ = Place::ahead;
 }
 

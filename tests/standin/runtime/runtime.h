@@ -46,8 +46,9 @@
 /// work runs, so a thread that holds Python's GIL may wait here for a thread that needs it.
 ///
 /// What it shows: order of work between streams, captures and their errors, synchronisations,
-/// memory, launches, use of the right device. What it cannot show: speed, cuDNN, TF32, atomics,
-/// races inside a kernel, jiterator, NCCL.
+/// memory, launches, use of the right device. What it cannot show: speed, TF32, atomics, races
+/// inside a kernel. What does not run: cuDNN, LSTM and GRU cells, sparse tensors, jiterator,
+/// conditional nodes of graphs, NCCL. Default streams do not synchronise with blocking streams.
 ///
 /// Environment, read once:
 ///
