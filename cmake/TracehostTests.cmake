@@ -33,3 +33,6 @@ if(TARGET tracehost_embed)
   target_link_libraries(tracehost_embed_loader PRIVATE ${CMAKE_DL_LIBS})
   tracehost_warnings(tracehost_embed_loader)
 endif()
+
+# CUDA devices for tests without a GPU.
+add_subdirectory("${PROJECT_SOURCE_DIR}/tests/standin" standin-build)
