@@ -81,8 +81,7 @@ private:
                                      given.begin() + static_cast<std::ptrdiff_t>(own));
     bool goes_on = given[1].toBool();
     for (std::int64_t i = 0; goes_on && i < given[0].toInt(); ++i) {
-      if (interruptible)
-        interrupt(interruptible);
+      begin_turn();
       std::vector<c10::IValue> turn{i};
       turn.insert(turn.end(), carried.begin(), carried.end());
       auto results = run_block(0, turn, given);
@@ -90,6 +89,13 @@ private:
       carried.assign(results.begin() + 1, results.end());
     }
     return carried;
+  }
+
+  void begin_turn() const {
+    if (TimeLimit::current)
+      TimeLimit::current->check();
+    if (interruptible)
+      interrupt(interruptible);
   }
 
   static void copy_what_was_given(std::vector<c10::IValue> &results,
@@ -190,6 +196,10 @@ private:
   static bool check(const jit::Block &block) {
     bool draws_any = false;
     for (const jit::Node *node : block.nodes()) {
+      // libtorch's interpreter may run a block: nothing ends a loop in it, but the graph's own
+      // code.
+      if (node->kind() == c10::prim::Loop)
+        give_up("a loop in a loop or a branch");
       for (const jit::Block *inner : node->blocks())
         draws_any |= check(*inner);
       if (!node->blocks().empty() || is_plain_node(*node))
@@ -217,6 +227,8 @@ private:
 } // namespace
 
 void interrupt(void (*interruptible)()) {
+  if (TimeLimit::current) // a recording takes no signal
+    return;
   try {
     interruptible();
   } catch (...) {

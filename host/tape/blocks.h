@@ -28,7 +28,8 @@ struct Interruption {
   std::exception_ptr error;
 };
 
-/// Calls `interruptible`; throws Interruption with what it throws.
+/// Calls `interruptible`; throws Interruption with what it throws. Not in a recording, which ends
+/// by itself: the call that follows takes the signal.
 void interrupt(void (*interruptible)());
 
 /// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no

@@ -73,6 +73,7 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
 
 std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
                                    std::string &why) {
+  const TimeLimit limit;
   Quiet quiet; // the call itself says what its ops warn of
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   try {
@@ -84,7 +85,9 @@ std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::I
     return tape;
   } catch (const NoTape &none) {
     why = none.why;
-  } catch (...) { // an op has thrown, and another call may record
+  } catch (...) {        // an op has thrown, and another call may record
+    if (limit.is_over()) // a loop in a block: the interpreter has its own words for that
+      why = TimeLimit::kWhy;
   }
   return nullptr;
 }

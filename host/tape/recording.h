@@ -33,10 +33,20 @@ struct NoTape : std::exception {
 /// besides its kernels, which is a tape's gain, the time goes.
 class TimeLimit {
 public:
+  TimeLimit() = default;
+  TimeLimit(const TimeLimit &) = delete;
+  TimeLimit &operator=(const TimeLimit &) = delete;
+  ~TimeLimit() { current = outer_; }
+
+  /// Of what the thread records now; null: it records nothing.
+  static inline thread_local const TimeLimit *current = nullptr;
+
+  static constexpr const char *kWhy = "a call takes over 50 ms, and its time goes into kernels";
+  bool is_over() const { return now() - start_ > std::chrono::milliseconds(50); }
   /// Throws NoTape.
   void check() const {
-    if (now() - start_ > std::chrono::milliseconds(50))
-      give_up("a call takes over 50 ms, and its time goes into kernels");
+    if (is_over())
+      give_up(kWhy);
   }
 
 private:
@@ -48,6 +58,7 @@ private:
   }
 
   const std::chrono::nanoseconds start_ = now();
+  const TimeLimit *const outer_ = std::exchange(current, this);
 };
 
 /// Memory that one or more values are views of.
