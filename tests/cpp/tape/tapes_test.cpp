@@ -77,7 +77,8 @@ TEST(Tapes, RunsThatEndEarlyTooOftenEndTheTape) {
   EXPECT_EQ(f.tapes.describe(), "the interpreter: a number decides about sizes or ends most runs");
 }
 
-/// What the op `aten::tests_again` calls once; then it forgets it. Other ops than aten have no tapes.
+/// What the op `aten::tests_again` calls once; then it forgets it. Other ops than aten have no
+/// tapes.
 std::function<void()> meanwhile;
 const jit::RegisterOperators registered({jit::Operator(
     "aten::tests_again(Tensor x) -> Tensor",

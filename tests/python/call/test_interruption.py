@@ -133,21 +133,27 @@ def test_a_handler_is_no_part_of_the_body(change):
     assert " calls _signal.raise_signal() at " in str(seen[0].message)
 
 
-def test_ctrl_c_is_a_keyboard_interrupt(run_host, tmp_path):
+LOOPS = {
+    "a loop": "    while x < 2 ** 62:\n        x = x + 1\n    return x\n",
+    "a loop in a loop": "    while x < 2 ** 62:\n        while x < 2 ** 62:\n            x = x + 1\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("before", [1, 3], ids=["a recording", "a settled call"])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_ctrl_c_is_a_keyboard_interrupt(run_host, tmp_path, loop, before):
     (tmp_path / "program.py").write_text(
         "import signal, torch, tracehost\n"
         "@tracehost.function\n"
-        "def f(x):\n"
-        "    while x < 2 ** 62:\n"
-        "        x = x + 1\n"
-        "    return x\n"
-        "f(torch.tensor(2 ** 62))\n"
+        f"def f(x):\n{LOOPS[loop]}"
+        f"for _ in range({before}):\n    f(torch.tensor(2 ** 62))\n"
         "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
         f"signal.setitimer(signal.ITIMER_REAL, {SOON})\n"
         "f(torch.tensor(0))\n"
     )
     done = run_host("program.py")
+    line = 5 + (loop != "a loop")
     assert done.stderr.rstrip().splitlines()[-2:] == [
         "KeyboardInterrupt",
-        "in f (program.py:2), the op at program.py:5",
+        f"in f (program.py:2), the op at program.py:{line}",
     ]
