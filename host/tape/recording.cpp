@@ -11,6 +11,9 @@
 #include <cstring>
 
 namespace tracehost::tape {
+
+constinit thread_local const TimeLimit *TimeLimit::current = nullptr;
+
 namespace {
 
 template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items, F get) {

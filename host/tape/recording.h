@@ -39,7 +39,7 @@ public:
   ~TimeLimit() { current = outer_; }
 
   /// Of what the thread records now; null: it records nothing.
-  static inline thread_local const TimeLimit *current = nullptr;
+  static thread_local const TimeLimit *current;
 
   static constexpr const char *kWhy = "a call takes over 50 ms, and its time goes into kernels";
   bool is_over() const { return now() - start_ > std::chrono::milliseconds(50); }
