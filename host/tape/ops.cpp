@@ -212,6 +212,8 @@ std::string why_not(const jit::Node &node) {
   const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
   if (!of_torch || has(kNever, name) || (node.outputs().empty() && !writes(node)))
     return name;
+  if ((name == "aten::nonzero" || name == "aten::masked_select") && writes(node))
+    return name + " changes sizes"; // of what out= names
   if (draws(node) && has_generator(node))
     return name + " draws from a generator of its own";
   if (!gives_tensors(node) && !is_fixed(node) && !has(kReads, name))
