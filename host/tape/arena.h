@@ -33,6 +33,9 @@ struct Lease {
   Lease(std::unique_ptr<Tape> tape, std::unique_ptr<Planned> planned);
   ~Lease();
 
+  /// Requires: the arena's lock; else it may begin to run meanwhile.
+  bool is_free() const { return !runs_now.load(std::memory_order_acquire); }
+
   std::unique_ptr<Tape> tape;
   std::unique_ptr<Planned> planned;
   std::atomic<bool> runs_now{false};

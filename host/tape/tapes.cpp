@@ -59,9 +59,12 @@ struct Tapes::Impl final : Arena {
   /// Tapes for the same sizes.
   struct Sizes {
     bool are_idle() const {
-      return std::none_of(copies.begin(), copies.end(), [](const auto &one) {
-        return one->runs_now.load(std::memory_order_acquire);
-      });
+      return std::all_of(copies.begin(), copies.end(),
+                         [](const auto &one) { return one->is_free(); });
+    }
+    bool hold(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const {
+      Tape &first = *copies.front()->tape;
+      return first.guards().settings() == now && first.holds(inputs);
     }
 
     Leases copies;
@@ -142,15 +145,14 @@ bool Tapes::Impl::run(jit::Stack &stack) {
 /// A tape that serves, for this thread. `knows`: there is one, perhaps one that another thread has.
 Lease *Tapes::Impl::find(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool &knows) {
   for (std::size_t i = 0; i < made.size(); ++i) {
-    Tape &first = *made[i].copies.front()->tape;
-    if (first.guards().settings() != now || !first.holds(inputs))
+    if (!made[i].hold(inputs, now))
       continue;
     knows = true;
     if (i != 0)
       std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
                   made.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     for (const auto &lease : made.front().copies)
-      if (!lease->runs_now.load(std::memory_order_acquire)) {
+      if (lease->is_free()) {
         lease->runs_now.store(true, std::memory_order_relaxed);
         return lease.get();
       }
@@ -261,11 +263,9 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now)
 /// Beside the tapes for the same sizes, or in the place of those that served least recently.
 void Tapes::Impl::add(std::unique_ptr<Lease> lease, c10::ArrayRef<c10::IValue> inputs,
                       const Settings &now, Leases &freed) {
-  for (Sizes &sizes : made) {
-    Tape &first = *sizes.copies.front()->tape;
-    if (first.guards().settings() == now && first.holds(inputs))
+  for (Sizes &sizes : made)
+    if (sizes.hold(inputs, now))
       return sizes.copies.push_back(std::move(lease));
-  }
   if (made.size() == kMostSizes) {
     const auto last = std::find_if(made.rbegin(), made.rend(),
                                    [](const Sizes &sizes) { return sizes.are_idle(); });
@@ -282,7 +282,7 @@ std::optional<std::int64_t> Tapes::Impl::oldest() const {
   std::optional<std::int64_t> found;
   for (const Sizes &sizes : made)
     for (const auto &lease : sizes.copies)
-      if (!lease->runs_now.load(std::memory_order_acquire) && (!found || lease->last_run < *found))
+      if (lease->is_free() && (!found || lease->last_run < *found))
         found = lease->last_run;
   return found;
 }
@@ -291,7 +291,7 @@ std::unique_ptr<Lease> Tapes::Impl::take_oldest() {
   const std::int64_t when = *oldest();
   for (auto sizes = made.begin(); sizes != made.end(); ++sizes)
     for (auto lease = sizes->copies.begin(); lease != sizes->copies.end(); ++lease) {
-      if ((*lease)->runs_now.load(std::memory_order_acquire) || (*lease)->last_run != when)
+      if (!(*lease)->is_free() || (*lease)->last_run != when)
         continue;
       auto taken = std::move(*lease);
       sizes->copies.erase(lease);
@@ -307,7 +307,7 @@ Leases Tapes::Impl::take_idle(std::int64_t since) {
   for (Sizes &sizes : made)
     for (std::size_t i = sizes.copies.size(); i-- > 1;) {
       auto &lease = sizes.copies[i];
-      if (lease->runs_now.load(std::memory_order_acquire) || lease->last_run >= since)
+      if (!lease->is_free() || lease->last_run >= since)
         continue;
       taken.push_back(std::move(lease));
       sizes.copies.erase(sizes.copies.begin() + static_cast<std::ptrdiff_t>(i));
