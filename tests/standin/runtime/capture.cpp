@@ -2,8 +2,8 @@
 
 /// Captures: which streams take part, which calls they forbid, and how they end.
 ///
-/// A stream joins a capture when it waits for an event of it. It must be joined before the end: each
-/// node must come before the end of the stream where the capture began. Clocks decide that.
+/// A stream joins a capture when it waits for an event of it. It must be joined before the end:
+/// each node must come before the end of the stream where the capture began. Clocks decide that.
 /// The clock of a stream has, for each stream, how many nodes of it come before the next node here:
 ///
 ///     origin: node             origin {origin 1}

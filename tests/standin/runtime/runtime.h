@@ -39,8 +39,8 @@
 ///
 /// A lazy launch must return tensors of the right shape before anything has run. So each block of
 /// device memory has a second copy of its contents, `ahead`. Work runs there at its launch, in the
-/// order of launches. It runs on the device when its turn comes. A capture has such a copy as well, the
-/// draft: captured work runs there once, and the device sees nothing of it.
+/// order of launches. It runs on the device when its turn comes. A capture has such a copy as well,
+/// the draft: captured work runs there once, and the device sees nothing of it.
 ///
 /// Locks: queues() guards streams, events and captures; memory has its own. Neither is held while
 /// work runs, so a thread that holds Python's GIL may wait here for a thread that needs it.
