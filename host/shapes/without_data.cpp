@@ -74,6 +74,16 @@ bool of_torch(std::string_view name) {
          name.starts_with("quantized::") || name.starts_with("mkldnn::");
 }
 
+/// A library's own, in C++ or Python: torch's fallback for "meta" says that there is none.
+bool has_meta_kernel(const c10::OperatorHandle &op) {
+  using enum c10::DispatchKey;
+  for (const auto key : {Meta, CompositeExplicitAutograd, CompositeExplicitAutogradNonFunctional,
+                         CompositeImplicitAutograd})
+    if (op.hasKernelForDispatchKey(key))
+      return true;
+  return false;
+}
+
 Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
   const auto &schema = op.schema();
   std::string name = schema.name();
@@ -94,9 +104,7 @@ Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
   if (is_in_place(op))
     return {Way::in_place, nullptr, {}};
   if (!of_torch(schema.name()))
-    return {op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) ? Way::fake : Way::none,
-            nullptr,
-            {}};
+    return {has_meta_kernel(op) ? Way::fake : Way::none, nullptr, {}};
   const bool by_data = own && !draws(op) && !is_view(schema) && returns_tensors(schema);
   return {by_data ? Way::data : Way::none, nullptr, {}};
 }
@@ -142,7 +150,14 @@ Stack by_fake(const c10::OperatorHandle &op, Arguments &arguments) {
     bool before = std::exchange(running_python, true);
     ~Python() { running_python = before; }
   } python;
-  op.callBoxedForDispatchKey(c10::DispatchKey::Meta, stack);
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  } catch (const std::exception &error) { // torch.library.custom_op registers one that says so
+    if (std::string_view(error.what()).find("There was no fake impl registered") ==
+        std::string_view::npos)
+      throw;
+    reject(op, ": it has no fake kernel");
+  }
   collect(arguments, device, stack);
   return stack;
 }

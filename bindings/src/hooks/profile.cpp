@@ -47,7 +47,8 @@ bool is_alone(const Frame &frame) {
 
 } // namespace
 
-Profile::Profile(Recorder &recorder) : recorder_(recorder), outer_(std::exchange(innermost, this)) {
+Profile::Profile(Recorder &recorder)
+    : recorder_(recorder), depth_(trace::op_depth()), outer_(std::exchange(innermost, this)) {
   find_interruptions();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -154,12 +155,17 @@ bool Profile::is_interruption(const Frame &frame) const {
          std::string_view(utf8(frame.code->co_name)) == "__del__";
 }
 
+/// Whether an op of the graph runs its kernel, written in Python: each run of the graph runs it.
+bool Profile::in_kernel() const {
+  return !in_call_ && trace::op_depth() > depth_ && !trace::tracer_records();
+}
+
 bool Profile::on_instruction(const Frame &frame, int unit) {
   if (!complete_)
     return true;
   const Instruction *instruction = recorder_.coming(frame, unit);
   InstanceCheck::comes(instruction && instruction->action == Action::match_class);
-  if (aside_ || shapes::in_python_kernel() || trace::abandoned())
+  if (aside_ || in_kernel() || shapes::in_python_kernel() || trace::abandoned())
     return true;
   if (recorder_.sides().ends() && origin_of(frame.code) != Origin::tracehost)
     return refuse();

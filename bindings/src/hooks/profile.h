@@ -47,6 +47,7 @@ public:
   };
 
 private:
+  bool in_kernel() const;
   bool on_instruction(const Frame &frame, int unit) override;
   bool observe(const Frame &frame, const Instruction &instruction);
   bool refuse();
@@ -68,6 +69,7 @@ private:
   bool complete_ = false;
   bool in_call_ = false;
   InstanceCheck instance_check_;
+  int depth_;      ///< trace::op_depth() where the trace has begun
   Profile *outer_; ///< of this thread
   std::vector<pybind11::object>
       interruptions_; ///< code objects of those that have no name of their own

@@ -1,0 +1,166 @@
+"""Ops whose kernels are Python code: what a kernel does is the op's, at each run of the graph."""
+
+import threading
+
+import pytest
+import torch
+import tracehost
+from core_support import assert_same
+
+LOCK = threading.Lock()
+SEEN = {"runs": 0}
+FACTOR = [2.0]
+
+
+def locks(x):
+    with LOCK:
+        return x * 2
+
+
+def imports(x):
+    import json
+
+    return x * json.loads("2")
+
+
+def counts(x):
+    SEEN["runs"] += 1
+    return x * 2
+
+
+def reads_what_changes(x):
+    return x * FACTOR[0]
+
+
+def draws_by_python(x):
+    sorted([3, 1, 2], key=lambda i: -i)
+    return x * (2 if id(x) else 3)
+
+
+def calls_a_traced_function(x):
+    return INNER(x)
+
+
+def stages_within(x):
+    @tracehost.function
+    def inner(y):
+        if y.sum() > 0:
+            with LOCK:
+                y = y * 2
+        return y + 0
+
+    return inner(x)
+
+
+def raises_and_catches(x):
+    try:
+        raise KeyError("k")
+    except KeyError:
+        return x * 2
+
+
+@tracehost.function
+def INNER(x):
+    return x * 2
+
+
+KERNELS = [
+    locks,
+    imports,
+    counts,
+    reads_what_changes,
+    draws_by_python,
+    calls_a_traced_function,
+    stages_within,
+    raises_and_catches,
+]
+LIBRARY = torch.library.Library("tests_python_kernels", "DEF")
+
+
+def custom_op(kernel):
+    def typed(x: torch.Tensor) -> torch.Tensor:
+        return kernel(x)
+
+    op = torch.library.custom_op(f"tests_python_kernels::{kernel.__name__}_op", mutates_args=())(
+        typed
+    )
+    op.register_fake(torch.empty_like)
+    return op
+
+
+def implemented(kernel, key):
+    name = f"{kernel.__name__}_{key}"
+    LIBRARY.define(f"{name}(Tensor x) -> Tensor")
+    LIBRARY.impl(name, kernel, key)
+    return getattr(torch.ops.tests_python_kernels, name)
+
+
+WAYS = {
+    "custom_op": custom_op,
+    "CPU": lambda kernel: implemented(kernel, "CPU"),
+    "CompositeExplicitAutograd": lambda kernel: implemented(kernel, "CompositeExplicitAutograd"),
+}
+# A kernel for the CPU alone says nothing of shapes, so each side of an `if` is a graph of its own.
+TRACES = {"custom_op": 1, "CPU": 2, "CompositeExplicitAutograd": 1}
+OPS = {(kernel, way): make(kernel) for kernel in KERNELS for way, make in WAYS.items()}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_in_a_side(kernel, way):
+    op = OPS[kernel, way]
+
+    @tracehost.function
+    def f(x):
+        if x.sum() > 0:
+            x = op(x)
+        else:
+            x = op(x) - 1
+        return x + 1
+
+    FACTOR[0] = 2.0
+    for factor in (2.0, 3.0, 2.0):
+        FACTOR[0] = factor
+        for x in (torch.ones(3), -torch.ones(3)):
+            expected = op(x) + (1 if x[0] > 0 else 0)
+            assert_same(f(x), expected)
+    staged = kernel is not stages_within  # a trace within needs the data
+    assert f.tracing_count() == (TRACES[way] if staged or way == "custom_op" else 2)
+    assert not LOCK.locked()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_kernel_runs_as_often_as_in_eager(way):
+    op = OPS[counts, way]
+
+    @tracehost.function(validate="off")
+    def f(x):
+        if x.sum() > 0:
+            x = op(x)
+        return x + 1
+
+    SEEN["runs"] = 0
+    for x in (torch.ones(3), -torch.ones(3)) * 3:
+        f(x)
+    assert (SEEN["runs"], f.tracing_count()) == (3, 1)
+
+
+def test_a_custom_op_without_a_fake_kernel():
+    @torch.library.custom_op("tests_python_kernels::no_fake", mutates_args=())
+    def no_fake(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @tracehost.function
+    def f(x):
+        return no_fake(x) if x.sum() > 0 else no_fake(x) - 1
+
+    for x in (torch.ones(3), -torch.ones(3)) * 2:
+        assert_same(f(x), no_fake(x) - (0 if x[0] > 0 else 1))
+    assert f.tracing_count() == 2
+    with pytest.raises(tracehost.TraceError) as error:
+        f.get_concrete_function(tracehost.TensorSpec([None]))
+    assert str(error.value) == (
+        "f: tests_python_kernels::no_fake does not run without data, so there is no trace from specs "
+        "alone. Call the function once with example tensors instead; such a call's ConcreteFunction "
+        "can then be had."
+    )
