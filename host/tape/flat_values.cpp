@@ -57,6 +57,11 @@ void FlatValues::know_result(const c10::IValue &result, jit::Value *value) {
     know_result(items[i], unpack->outputs()[i]);
 }
 
+void FlatValues::know_moved(const at::Tensor &t) {
+  if (t.has_storage() && first_.contains(t.storage().unsafeGetStorageImpl()))
+    moved_in_.insert(t.storage().unsafeGetStorageImpl());
+}
+
 jit::Value *FlatValues::of(const at::Tensor &t) {
   if (!t.defined())
     return graph_.insertConstant(c10::IValue());
@@ -112,6 +117,8 @@ jit::Value *FlatValues::output_of(const at::Tensor &t) {
 }
 
 jit::Value *FlatValues::view_of_base(const at::Tensor &t) {
+  if (moved_in_.contains(t.storage().unsafeGetStorageImpl()))
+    give_up("an output that may be a view whose place depends on a number");
   const at::Tensor base(t._base());
   return insert(kViewOfBase, {output_of(base), graph_.insertConstant(t.sizes().vec()),
                               graph_.insertConstant(t.strides().vec()),

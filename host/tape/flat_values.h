@@ -5,6 +5,9 @@
 #include <map>
 #include <memory>
 #include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 /// The tensors of a flat graph that is being made (training.h). A tensor is known by its place in
 /// memory, its layout and its dtype: below autograd, two tensors that agree in them are one.
@@ -21,6 +24,8 @@ public:
   void know_result(const c10::IValue &result, jit::Value *value);
   /// An input of the graph. The caller's tensor is this one, and not x.detach().
   void know_input(const at::Tensor &t, jit::Value *value);
+  /// The tensor is a view, if it shares memory, whose place depends on a number of the call.
+  void know_moved(const at::Tensor &t);
 
   /// Throws NoTape: no op has made the tensor.
   jit::Value *of(const at::Tensor &t);
@@ -48,6 +53,7 @@ private:
   std::unordered_map<const c10::StorageImpl *, jit::Value *> first_;        ///< over a memory
   std::unordered_map<const jit::Value *, const c10::TensorImpl *> tensors_; ///< for the caller
   std::unordered_map<const c10::TensorImpl *, jit::Value *> outputs_;
+  std::unordered_set<const c10::StorageImpl *> moved_in_; ///< memory with views that move
 };
 
 } // namespace tracehost::tape

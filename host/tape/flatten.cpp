@@ -164,9 +164,18 @@ private:
   /// An op that autograd does nothing for stays one op.
   void run_whole(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
     const std::size_t count = node.outputs().size();
+    const auto others = c10::ArrayRef<c10::IValue>(arguments).slice(arguments.empty() ? 0 : 1);
+    const bool by_value = varies || !integers_of(others, false).empty();
     operation_of(node)(arguments);
-    for (std::size_t i = 0; i < count; ++i)
-      values_[node.outputs()[i]] = arguments[arguments.size() - count + i];
+    for (std::size_t i = 0; i < count; ++i) {
+      c10::IValue &result = values_[node.outputs()[i]];
+      result = arguments[arguments.size() - count + i];
+      if (by_value && !writes(node))
+        each_tensor(result, [this](const at::Tensor &t) {
+          if (t.defined())
+            tensors_.know_moved(t);
+        });
+    }
     const bool of_tensors = count > 0 && gives_tensors(node);
     if (!varies && !of_tensors && is_fixed(node))
       return; // sizes, and checks of them

@@ -23,6 +23,7 @@ import tracehost
 from sweep.sameness import alias_pattern, difference
 
 CALLS = 25  # of one layout
+WEIGHT = torch.full((1,), 0.5, requires_grad=True)
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1e-40, -1e-42, 3e38, 1.0)
 
 
@@ -98,7 +99,42 @@ def numbered(x, y):
     return x * x.shape[0] + y.dim(), x.new_zeros(2), torch.arange(x.shape[-1]) + x
 
 
+def picked(x, y):
+    """Views whose places and sizes follow from values."""
+    n = (y > 0).sum().item() % 3
+    return x[n:], x.roll(n, 0), x * n, x.narrow(0, 0, n), x[n], x.split([n, x.shape[0] - n])[1]
+
+
+def gathered(x, y):
+    rows = (y > 0).sum(-1) % max(x.shape[0], 1)
+    at = rows[0]
+    return x[rows], x.index_select(0, rows), x[at], x[at] + 1, x[at:], x.t()[:, at]
+
+
+def differentiated(x, y):
+    n = (y > 0).sum().item() % 2
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad((WEIGHT * x).square().sum(), WEIGHT)
+        (other,) = torch.autograd.grad((WEIGHT.exp() * y[n]).sum(), WEIGHT)
+    return gradient, other * n, x[n:], y[n], x[0], x.t(), x.detach()
+
+
+def stepped(x, y):
+    """A step of an optimizer by hand, beside views of what is trained."""
+    trained = x.double().detach().requires_grad_()
+    with torch.enable_grad():
+        loss = torch.tanh(trained @ y.double().t()).sum()
+        loss.backward()
+    with torch.no_grad():
+        trained.sub_(trained.grad, alpha=0.1)
+    return loss.detach(), trained.detach(), trained.grad, trained.detach()[1:]
+
+
 PROGRAMS = (
+    picked,
+    gathered,
+    differentiated,
+    stepped,
     pointwise,
     compared,
     reduced,
