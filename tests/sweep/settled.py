@@ -102,39 +102,44 @@ def numbered(x, y):
 def picked(x, y):
     """Views whose places and sizes follow from values."""
     n = (y > 0).sum().item() % 3
-    return x[n:], x.roll(n, 0), x * n, x.narrow(0, 0, n), x[n], x.split([n, x.shape[0] - n])[1]
+    return x[n:] + 1, x.roll(n, 0), x * n, x.narrow(0, 0, n).exp(), x[n] * y, x[n:].sum(), n
 
 
 def gathered(x, y):
     rows = (y > 0).sum(-1) % max(x.shape[0], 1)
     at = rows[0]
-    return x[rows], x.index_select(0, rows), x[at], x[at] + 1, x[at:], x.t()[:, at]
+    return (
+        x[rows],
+        x.index_select(0, rows),
+        x[at] + 1,
+        x[at:].sum(0),
+        x.t()[:, at] * 2,
+        y[at].clone(),
+    )
 
 
 def differentiated(x, y):
+    """Views by a number that are read beside gradients."""
     n = (y > 0).sum().item() % 2
     with torch.enable_grad():
         (gradient,) = torch.autograd.grad((WEIGHT * x).square().sum(), WEIGHT)
         (other,) = torch.autograd.grad((WEIGHT.exp() * y[n]).sum(), WEIGHT)
-    return gradient, other * n, x[n:], y[n], x[0], x.t(), x.detach()
+    return gradient, other * n, x[n:] + 1, y[n] * 2, (x * y).t()
 
 
-def stepped(x, y):
-    """A step of an optimizer by hand, beside views of what is trained."""
-    trained = x.double().detach().requires_grad_()
+def one_of_rows(x, y):
+    """A view by a number that is a result."""
+    n = (y > 0).sum().item() % 2
     with torch.enable_grad():
-        loss = torch.tanh(trained @ y.double().t()).sum()
-        loss.backward()
-    with torch.no_grad():
-        trained.sub_(trained.grad, alpha=0.1)
-    return loss.detach(), trained.detach(), trained.grad, trained.detach()[1:]
+        (gradient,) = torch.autograd.grad((WEIGHT * x).square().sum(), WEIGHT)
+    return gradient, x[n]
 
 
 PROGRAMS = (
     picked,
     gathered,
     differentiated,
-    stepped,
+    one_of_rows,
     pointwise,
     compared,
     reduced,
