@@ -141,7 +141,7 @@ def function(
             the body, and the graph beside it on copies. The body's Python side effects (prints,
             counters) happen there as in plain Python. "off": never.
         optimize: "exact": settled calls of a graph run ATen's kernels on memory that is planned once, without
-            libtorch's interpreter and with its bits. Only for calls that record no gradients.
+            libtorch's interpreter and with its bits. A call whose result has a grad_fn runs by the interpreter.
             "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "exact".
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 

@@ -103,16 +103,16 @@ Parts parts_of(const Container &container, const std::set<std::string> &methods)
 } // namespace
 
 void Imported::read_tensors(const Container &container, const Pickle &data, const Pickle &constants,
-                            std::optional<c10::Device> device) {
+                            DeviceMove move) {
   const PickleItem &state = state_of(data);
-  StoredTensors stored(container, "data/", device);
+  StoredTensors stored(container, "data/", move);
   for (std::size_t i = 0; i < state.items.size(); i += 2) {
     const PickleItem &name = data.at(state.items[i]);
     const PickleItem &value = data.at(state.items[i + 1]);
     if (!is_training(name, value))
       tensors_.emplace(name.text, stored.make(data, value));
   }
-  StoredTensors of_constants(container, "constants/", device);
+  StoredTensors of_constants(container, "constants/", move);
   for (const std::uint32_t index : constants.root().items) {
     const PickleItem &value = constants.at(index);
     if (value.kind == PickleKind::text)
@@ -140,10 +140,10 @@ void Imported::compile(const std::string &text, std::size_t version) {
 }
 
 Imported::Imported(const Container &container, const std::set<std::string> &methods,
-                   const std::vector<std::string> &libraries, std::optional<c10::Device> device) {
+                   const std::vector<std::string> &libraries, DeviceMove move) {
   Parts parts = parts_of(container, methods);
   lines_ = std::move(parts.lines);
-  read_tensors(container, parts.data, parts.constants, device);
+  read_tensors(container, parts.data, parts.constants, move);
   compile(parts.source.text, parts.version);
   for (const std::string &method : methods)
     check_operators(jit::toGraphFunction(type_->getMethod(method)).graph()->block(), libraries);

@@ -2,13 +2,13 @@
 
 #include "archive/container.h"
 #include "archive/line_table.h"
+#include "archive/stored_tensors.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -33,10 +33,10 @@ namespace tracehost::archive {
 
 class Imported {
 public:
-  /// `methods`: that the manifest names; `libraries`: likewise. `device`: where to put tensors;
-  /// nullopt: where they were. Throws Error, and c10::Error where PyTorch can't compile it.
+  /// `methods`: that the manifest names; `libraries`: likewise. Throws Error, and c10::Error where
+  /// PyTorch can't compile it.
   Imported(const Container &container, const std::set<std::string> &methods,
-           const std::vector<std::string> &libraries, std::optional<c10::Device> device);
+           const std::vector<std::string> &libraries, DeviceMove move);
 
   /// Throws Error if it has none of that name.
   at::Tensor tensor(const std::string &attribute) const;
@@ -45,7 +45,7 @@ public:
 
 private:
   void read_tensors(const Container &container, const Pickle &data, const Pickle &constants,
-                    std::optional<c10::Device> device);
+                    DeviceMove move);
   void compile(const std::string &text, std::size_t version);
 
   std::unordered_map<std::string, at::Tensor> tensors_;

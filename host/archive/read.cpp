@@ -35,14 +35,9 @@ std::string first_line(std::string text) {
   return text.empty() ? "an error without a text" : text;
 }
 
-/// Puts all from one device on another.
-struct Move {
-  c10::Device from, to;
-  bool needed() const { return from != to; }
-  void operator()(TensorMeta &meta) const {
-    if (meta.device == from)
-      meta.device = to;
-  }
+/// Puts all of a function that is on one device on another.
+struct Move : DeviceMove {
+  void operator()(TensorMeta &meta) const { meta.device = DeviceMove::operator()(meta.device); }
   void operator()(Node &node) const {
     if (node.kind == Kind::device && device_of(node) == from)
       node.payload.integer = device_code(to);
@@ -206,12 +201,12 @@ c10::Device with_index(c10::Device device) {
                                                   : c10::Device(device.type(), 0);
 }
 
-/// Whether it can be put elsewhere: it is on one device.
+/// Whether it can be put elsewhere: it is on one device, beside the CPU.
 void check_move(const Manifest &manifest, const Move &move) {
   if (!move.needed())
     return;
   const auto check = [&](const TensorMeta &meta) {
-    if (meta.device != move.from)
+    if (meta.device != move.from && !meta.device.is_cpu())
       throw Error(fmt::format("it has tensors on {} and on {}: it can be loaded to where it was "
                               "made only. Leave out device=.",
                               move.from.str(), meta.device.str()));
@@ -253,13 +248,13 @@ std::string missing(const Manifest &manifest) {
 }
 
 Imported imported(const Container &container, const Manifest &manifest,
-                  const std::set<std::string> &methods, std::optional<c10::Device> device) {
+                  const std::set<std::string> &methods, DeviceMove move) {
   if (const std::string names = missing(manifest); !names.empty())
     throw Error(fmt::format("it has operators of {}, which nothing here has registered. Import the "
                             "package, or load the library, before the archive.",
                             names));
   try {
-    return {container, methods, manifest.libraries, device};
+    return {container, methods, manifest.libraries, move};
   } catch (const Error &) {
     throw;
   } catch (const std::exception &e) {
@@ -279,11 +274,11 @@ Contents load(const Input &input, const ReadOptions &options) {
   Manifest manifest = from_json(manifest_text(container));
   const std::set<std::string> methods = methods_of(manifest); // those left out, too
   choose(manifest, options.functions);
-  const Move move{manifest.device, options.device ? with_index(*options.device) : manifest.device};
+  const Move move{
+      {manifest.device, options.device ? with_index(*options.device) : manifest.device}};
   check_device(move.to, manifest);
   check_move(manifest, move);
-  const Imported from =
-      imported(container, manifest, methods, move.needed() ? std::optional(move.to) : std::nullopt);
+  const Imported from = imported(container, manifest, methods, move);
   Contents contents{path,
                     manifest.version,
                     manifest.tracehost,

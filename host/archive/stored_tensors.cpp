@@ -145,7 +145,7 @@ const at::Tensor &StoredTensors::storage(const Pickle &pickle, const PickleItem 
                         ? at::_empty_affine_quantized({0}, at::TensorOptions(*dtype), 1., 0)
                         : at::empty({0}, at::TensorOptions(*dtype));
   made.set_(storage, 0, {static_cast<std::int64_t>(bytes / item_size)}, {1});
-  const c10::Device to = device_.value_or(where);
+  const c10::Device to = move_(where);
   known = to.is_cpu() ? made : made.to(to);
   return known;
 }

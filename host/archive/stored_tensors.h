@@ -18,11 +18,18 @@
 
 namespace tracehost::archive {
 
+/// What is on one device goes to another, and the rest stays.
+struct DeviceMove {
+  c10::Device from, to;
+  bool needed() const { return from != to; }
+  c10::Device operator()(c10::Device device) const { return device == from ? to : device; }
+};
+
 class StoredTensors {
 public:
-  /// `folder`: of the records, `data/`. `device`: where to put all; nullopt: where each was.
-  StoredTensors(const Container &container, std::string folder, std::optional<c10::Device> device)
-      : container_(container), folder_(std::move(folder)), device_(device) {}
+  /// `folder`: of the records, `data/`.
+  StoredTensors(const Container &container, std::string folder, DeviceMove move)
+      : container_(container), folder_(std::move(folder)), move_(move) {}
 
   /// The tensor that an item stands for. Throws Error.
   at::Tensor make(const Pickle &pickle, const PickleItem &item);
@@ -37,7 +44,7 @@ private:
 
   const Container &container_;
   const std::string folder_;
-  const std::optional<c10::Device> device_;
+  const DeviceMove move_;
   /// By key: all of the data, in one dimension.
   std::unordered_map<std::string, at::Tensor> storages_;
 };

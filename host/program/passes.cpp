@@ -1,5 +1,6 @@
 #include "program/passes.h"
 
+#include "program/device_flags.h"
 #include "program/merge.h"
 #include "program/nodes.h"
 
@@ -114,6 +115,7 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph, bool merges) {
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   each_node(graph->block(), detach_randint_like);
   each_node(graph->block(), convert_number);
+  read_device_flags(graph->block());
   if (merges)
     merge_equal(*graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.

@@ -25,6 +25,10 @@ PARTS = {  # name: module, and what it measures
         "settled",
         "settled calls of seven graphs, with tapes too, against torch.jit.trace and eager",
     ),
+    "compile": (
+        "compiled",
+        "the same graphs and steps against torch.compile, with the time to the first result",
+    ),
     "counters": ("counters", "numbers that objects hold, two graphs that serve in turn"),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
     "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),

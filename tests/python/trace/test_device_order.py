@@ -1,7 +1,8 @@
-"""What orders work on a CUDA device: streams, events, waits, captures; and copies that do not wait."""
+"""What orders work on a CUDA device: streams, events, waits, captures; copies that do not wait; flags of cuDNN."""
 
 import pytest
 import torch
+import torch.nn.functional as F
 import tracehost
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
@@ -157,3 +158,19 @@ def test_validation_compares_any_dtype(dtype):
     f(x)
     f(x)
     assert f.stats()["validated"] == 1
+
+
+def test_flags_of_cudnn_are_read_at_each_run():
+    weights = torch.ones(1, 1, 2, 2, device="cuda")
+    norm = torch.nn.BatchNorm2d(1).cuda().eval()
+
+    @tracehost.function
+    def f(x):
+        return norm(F.conv2d(x, weights))
+
+    x = torch.ones(1, 1, 3, 3, device="cuda")
+    assert torch.allclose(f(x).cpu(), torch.full((1, 1, 2, 2), 4.0))
+    graph = str(f.get_concrete_function(x).graph)
+    assert "aten::convolution(" in graph
+    assert "_convolution(" not in graph
+    assert "tracehost::cudnn_enabled()" in graph
