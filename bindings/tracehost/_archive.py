@@ -246,7 +246,7 @@ def load(
     Args:
         device: where to put tensors and ops that were on the device of the trace; default: there.
         optimize: "exact": settled calls run on kernel tapes, with the same bits; "off"; default: TRACEHOST_OPTIMIZE,
-            else "exact".
+            else "off".
 
     Raises:
         ValueError: another `optimize`.

@@ -142,7 +142,7 @@ def function(
             counters) happen there as in plain Python. "off": never.
         optimize: "exact": settled calls of a graph run ATen's kernels on memory that is planned once, without
             libtorch's interpreter and with its bits. A call whose result has a grad_fn runs by the interpreter.
-            "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "exact".
+            "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "off".
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -238,7 +238,7 @@ def _check_validate(validate: Any) -> None:
 
 def _optimizes(optimize: str | None) -> bool:
     said = "optimize" if optimize is not None else _OPTIMIZE
-    value = optimize if optimize is not None else os.environ.get(_OPTIMIZE) or "exact"
+    value = optimize if optimize is not None else os.environ.get(_OPTIMIZE) or "off"
     if value == "fast":
         raise ValueError(f"{said} is 'fast', which is reserved; write 'exact' or 'off'")
     if value not in ("exact", "off"):

@@ -24,7 +24,7 @@ constexpr OptionEntry option_table[] = {
      programs, 's'},
     {"eager", '\0', Takes::nothing, Kind::none, "", "run Functions as plain Python", programs, 's'},
     {"optimize", '\0', Takes::value, Kind::choice, "exact|off",
-     "run settled calls on kernel tapes, with the\ninterpreter's bits (default: exact)", programs},
+     "run settled calls on kernel tapes, with the\ninterpreter's bits (default: off)", programs},
     {"trace", '\0', Takes::values, Kind::text, "TARGET",
      "MODULE:FUNCTION[,OPTION...]: trace it, the program unchanged", programs},
     {"intercept", '\0', Takes::values, Kind::text, "DECORATOR",

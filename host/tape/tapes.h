@@ -9,7 +9,7 @@
 
 namespace tracehost::tape {
 
-/// Whether graphs have tapes where nobody says so: yes, but with TRACEHOST_OPTIMIZE=off.
+/// Whether graphs have tapes where nobody says so: TRACEHOST_OPTIMIZE=exact.
 bool by_default();
 
 /// The tapes of one graph, made as its calls settle: for at most four sets of sizes.

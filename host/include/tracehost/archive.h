@@ -24,7 +24,7 @@ struct LoadOptions {
   std::string device = {};                 ///< `cpu`, `cuda:1`; empty: where it was traced
   std::vector<std::string> functions = {}; ///< these alone; empty: all
   /// `exact`: settled calls run on kernel tapes; `off`; empty: as TRACEHOST_OPTIMIZE says, else
-  /// exact.
+  /// off.
   std::string optimize = {};
 };
 
