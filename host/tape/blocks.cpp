@@ -5,6 +5,7 @@
 #include "tape/tapes.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/custom_class.h>
@@ -16,9 +17,10 @@ namespace tracehost::tape {
 namespace {
 
 const c10::Symbol kKind = c10::Symbol::fromQualString("tracehost::blocks");
-const c10::Symbol kRun = c10::Symbol::attr("run"), kDraws = c10::Symbol::attr("draws");
+const c10::Symbol kRun = c10::Symbol::attr("run"), kDraws = c10::Symbol::attr("draws"),
+                  kViews = c10::Symbol::attr("views");
 
-thread_local std::vector<bool> copied; ///< results of the last run
+thread_local std::vector<Copied> copied; ///< results of the last run
 
 /// A block as a graph: its own inputs, then what it reads from around it.
 struct Block {
@@ -58,7 +60,7 @@ struct Blocks : torch::CustomClassHolder {
                                          stack.end());
     jit::drop(stack, inputs);
     std::vector<c10::IValue> results = is_loop ? loop(given) : branch(given);
-    copied.assign(outputs, false);
+    copied.assign(outputs, Copied::no);
     copy_what_was_given(results, given);
     for (c10::IValue &result : results)
       stack.push_back(std::move(result));
@@ -107,19 +109,41 @@ private:
     for (const c10::IValue &value : given)
       each_tensor(value, [&](const at::Tensor &t) { known.insert(storage(t)); });
     for (std::size_t i = 0; i < results.size(); ++i) {
-      bool is_known = false;
+      bool is_known = false, is_dense = true;
       each_tensor(results[i], [&](const at::Tensor &t) {
         is_known |= t.defined() && !known.insert(storage(t)).second;
+        is_dense &= !t.defined() || t.is_non_overlapping_and_dense();
       });
-      copied[i] = is_known;
-      if (is_known)
-        results[i] = results[i].deepcopy();
+      if (!is_known)
+        continue;
+      copied[i] = is_dense ? Copied::yes : Copied::with_other_strides;
+      results[i] = results[i].deepcopy();
     }
   }
 };
 
 c10::intrusive_ptr<Blocks> blocks_of(const jit::Node &node) {
   return c10::static_intrusive_pointer_cast<Blocks>(node.ival(kRun).toCapsule());
+}
+
+/// Whether a value of a block may be a view. A composite op may end in one, which no schema says.
+bool gives_view(const jit::Value &value) {
+  const jit::Node *node = value.node();
+  if (node->kind() == c10::prim::Param || node->kind() == c10::prim::Constant)
+    return false; // given from around the block: a copy, where the result is an output
+  if (!node->blocks().empty())
+    return std::any_of(node->blocks().begin(), node->blocks().end(), [&](const jit::Block *block) {
+      const std::size_t first = node->kind() == c10::prim::Loop ? 1 : 0; // its condition
+      return gives_view(*block->outputs()[first + value.offset()]);
+    });
+  if (!value.type()->isSubtypeOf(*c10::TensorType::get()))
+    return value.type()->kind() == c10::TypeKind::ListType;
+  const auto *schema = node->maybeSchema();
+  const auto op =
+      schema ? c10::Dispatcher::singleton().findSchema({schema->name(), schema->overload_name()})
+             : std::nullopt;
+  return !op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+         schema->returns()[value.offset()].alias_info();
 }
 
 class Outlining {
@@ -155,6 +179,10 @@ private:
     jit::Node *op = graph.create(kKind, inputs, node.outputs().size());
     op->ival_(kRun, c10::IValue::make_capsule(std::move(run)));
     op->i_(kDraws, draws_any ? 1 : 0);
+    std::vector<std::int64_t> views;
+    for (const jit::Value *output : node.outputs())
+      views.push_back(gives_view(*output) ? 1 : 0);
+    op->is_(kViews, std::move(views));
     op->insertBefore(&node);
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       op->outputs()[i]->setType(node.outputs()[i]->type());
@@ -244,7 +272,8 @@ std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptibl
 
 bool is_outlined(const jit::Node &node) { return node.kind() == kKind; }
 bool outlined_draws(const jit::Node &node) { return node.i(kDraws) != 0; }
-bool was_copied(std::size_t index) { return copied[index]; }
+bool may_be_view(const jit::Node &node, std::size_t index) { return node.is(kViews)[index] != 0; }
+Copied was_copied(std::size_t index) { return copied[index]; }
 
 jit::Operation operation_of(const jit::Node &node) {
   if (!is_outlined(node))

@@ -16,8 +16,8 @@
 ///         y = y * x                      block: (y, x) -> y * x, n + 1: one tape, run n times
 ///
 /// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
-/// the op gives a copy. Where a caller could see it (the result is an output of the graph, or the
-/// graph writes to it), the graph has no tape, or the run ends early.
+/// the op gives a copy. Where a caller could see it (the result is an output of the graph, the
+/// graph writes to it, or it had gaps), the graph has no tape, or the run ends early.
 
 namespace tracehost::tape {
 
@@ -41,7 +41,12 @@ bool is_outlined(const jit::Node &node);
 bool outlined_draws(const jit::Node &node);
 /// What runs a node: of an outlined node as well.
 jit::Operation operation_of(const jit::Node &node);
-/// Whether the last run of an outlined node on this thread copied the result at `index`.
-bool was_copied(std::size_t index);
+/// Whether an outlined node may give the output at `index` as a view: of another tensor that its
+/// block makes. Below autograd no tensor says so.
+bool may_be_view(const jit::Node &node, std::size_t index);
+/// What the last run of an outlined node on this thread did with the result at `index`: nothing, a
+/// copy, or a copy that has other strides than what the block gave.
+enum class Copied : std::uint8_t { no, yes, with_other_strides };
+Copied was_copied(std::size_t index);
 
 } // namespace tracehost::tape

@@ -69,7 +69,7 @@ private:
   void add_outputs();
   Tape::Output output_of(const jit::Value &output);
   bool is_base(const jit::Value &value) const;
-  const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views) const;
+  const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views);
   std::size_t add_fresh(const jit::Value &value);
   void note_writes();
   std::ptrdiff_t first_write_of_input(std::size_t input) const;
@@ -91,6 +91,7 @@ private:
   std::ptrdiff_t last_to_end_ = -1, first_draw_ = PTRDIFF_MAX;
   std::unordered_map<std::size_t, std::ptrdiff_t> first_write_; ///< by root of an input
   std::size_t saved_ = 0;                                       ///< bytes
+  std::unordered_map<const jit::Node *, std::size_t> of_lists_; ///< outputs of a `ListUnpack`
 };
 
 } // namespace tracehost::tape

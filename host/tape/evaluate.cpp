@@ -19,6 +19,8 @@ namespace {
 
 using Kind = Memory::Kind;
 
+constexpr std::size_t kMostCopied = 16 << 10; ///< bytes: each call copies what a block was given
+
 bool any_overlap(c10::ArrayRef<c10::IValue> inputs) {
   std::vector<MemoryRange> ranges;
   for (const c10::IValue &input : inputs)
@@ -158,17 +160,23 @@ private:
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies, by_value);
       if (is_outlined(node))
-        note_of_block(*node.outputs()[i], was_copied(i));
+        note_of_block(node, i);
     }
   }
 
-  /// On a tape an input lies at the start of its memory.
+  /// On a tape an input lies at the start of its memory, and a result that may be a view at the
+  /// start of its own.
   void check_offset(const jit::Node &node, const std::vector<c10::IValue> &arguments) const {
     if (!reads_offset(node) || arguments.empty())
       return;
     each_tensor(arguments[0], [&](const at::Tensor &t) {
-      if (t.defined() && found_.knows(t) && found_.roots[found_.root_of(t)].kind == Kind::input)
+      if (!t.defined() || !found_.knows(t))
+        return;
+      const Memory &root = found_.roots[found_.root_of(t)];
+      if (root.kind == Kind::input)
         give_up(std::string(node.kind().toQualString()) + " asks where an input lies");
+      if (root.moves_in || root.of_block)
+        give_up(std::string(node.kind().toQualString()) + " asks where a view lies");
     });
   }
 
@@ -202,13 +210,18 @@ private:
     return written;
   }
 
-  void note_of_block(const jit::Value &output, bool copied) {
-    each_tensor(found_.values.at(&output), [&](const at::Tensor &t) {
+  void note_of_block(const jit::Node &node, std::size_t output) {
+    each_tensor(found_.values.at(node.outputs()[output]), [&](const at::Tensor &t) {
       if (!t.defined())
         return;
       Memory &root = found_.roots[found_.root_of(t)];
       root.of_block = true;
-      root.copied |= copied;
+      if (was_copied(output) == Copied::with_other_strides)
+        give_up("a loop or a branch gives a view as it was given");
+      root.copied |= was_copied(output) == Copied::yes;
+      if (root.copied && root.bytes > kMostCopied)
+        give_up("a loop or a branch gives a large tensor as it was given");
+      root.may_be_view |= may_be_view(node, output);
     });
   }
 
@@ -281,6 +294,8 @@ private:
         give_up("an output that is a view whose place depends on a number");
       if (root.copied)
         give_up("an output that a loop or a branch gives as it was given");
+      if (root.may_be_view)
+        give_up("an output that a loop or a branch may give as a view");
       if (root.kind == Kind::planned)
         root.kind = Kind::fresh;
     }

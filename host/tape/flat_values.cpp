@@ -2,6 +2,7 @@
 
 #include "tape/guards.h"
 
+#include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
@@ -120,6 +121,11 @@ jit::Value *FlatValues::view_of_base(const at::Tensor &t) {
   if (moved_in_.contains(t.storage().unsafeGetStorageImpl()))
     give_up("an output that may be a view whose place depends on a number");
   const at::Tensor base(t._base());
+  if (base.requires_grad()) // here it would be made with gradients on
+    give_up("an output that is a view of a tensor that requires gradients");
+  if (torch::autograd::impl::get_view_autograd_meta(t)->get_creation_meta() !=
+      torch::autograd::CreationMeta::DEFAULT) // which forbids writes later
+    give_up("an output that is a view made without gradients, or one of several views");
   return insert(kViewOfBase, {output_of(base), graph_.insertConstant(t.sizes().vec()),
                               graph_.insertConstant(t.strides().vec()),
                               graph_.insertConstant(t.storage_offset() - base.storage_offset())});

@@ -28,7 +28,7 @@ bool has_tangent(const at::TensorImpl &t) {
 
 bool is_plain(const at::Tensor &t) {
   return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
-         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
+         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() && !at::isQIntType(t.scalar_type()) &&
          !t.unsafeGetTensorImpl()->is_python_dispatch() && !has_tangent(*t.unsafeGetTensorImpl());
 }
 
@@ -110,15 +110,41 @@ bool Guards::are_apart(c10::ArrayRef<c10::IValue> inputs) {
         inputs_[i].range = now;
         moved_.push_back(i);
       }
-  for (const std::size_t i : moved_)
-    for (std::size_t j = 0; j < inputs_.size(); ++j)
-      if (i != j && (inputs_[i].written || inputs_[j].written) &&
-          inputs_[i].range.overlaps(inputs_[j].range)) {
-        for (Input &input : inputs_)
-          input.range = {};
-        return false;
-      }
-  return true;
+  if (moved_.empty() || !any_written_shares())
+    return true;
+  for (Input &input : inputs_)
+    input.range = {};
+  return false;
+}
+
+/// Of few inputs that have moved, each is compared with all; of many, all are sorted.
+bool Guards::any_written_shares() {
+  constexpr std::size_t kFew = 8;
+  if (moved_.size() <= kFew)
+    return std::any_of(moved_.begin(), moved_.end(), [this](std::size_t i) {
+      for (std::size_t j = 0; j < inputs_.size(); ++j)
+        if (i != j && (inputs_[i].written || inputs_[j].written) &&
+            inputs_[i].range.overlaps(inputs_[j].range))
+          return true;
+      return false;
+    });
+  std::vector<const Input *> sorted;
+  for (const Input &input : inputs_)
+    if (input.kind == Kind::tensor)
+      sorted.push_back(&input);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Input *a, const Input *b) { return a->range.begin < b->range.begin; });
+  std::uintptr_t end = 0, end_of_written = 0; // of those that begin before
+  for (const Input *input : sorted) {
+    if (input->range.begin == input->range.end)
+      continue;
+    if (input->range.begin < (input->written ? end : end_of_written))
+      return true;
+    end = std::max(end, input->range.end);
+    if (input->written)
+      end_of_written = std::max(end_of_written, input->range.end);
+  }
+  return false;
 }
 
 bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
@@ -134,7 +160,7 @@ bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
         (no_gradients_ && t.requires_grad()) || has_tangent(t))
       return false;
     const auto at = reinterpret_cast<std::uintptr_t>(t.data());
-    if (at % t.itemsize() != 0)
+    if (at % t.itemsize() != 0 || (at == 0 && t.numel() != 0)) // its storage may have been freed
       return false;
   }
   return (!needs_ieee_products_ || are_products_ieee()) && (!writes_ || are_apart(inputs));

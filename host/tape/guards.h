@@ -80,6 +80,7 @@ private:
     MemoryRange range; ///< of the last call
   };
   bool are_apart(c10::ArrayRef<c10::IValue> inputs);
+  bool any_written_shares();
 
   std::vector<Input> inputs_;
   bool writes_ = false;

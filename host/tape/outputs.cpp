@@ -12,7 +12,10 @@
 namespace tracehost::tape {
 namespace {
 
-constexpr std::size_t kMostSaved = 16 << 20; ///< bytes: each run copies them
+/// A run copies what it saves, and a tape takes some 400 ns off an op: time for so many bytes.
+constexpr std::size_t kMostSavedAnOp = 4 << 10;
+/// Of a list of views each output runs the op that makes the list.
+constexpr std::size_t kMostOfOneList = 4;
 
 /// The tensor whose memory an op made, where its result is a view of it: at::linear() of torch 2.11
 /// gives rows in other sizes. Else the result.
@@ -82,8 +85,7 @@ bool Recording::is_base(const jit::Value &value) const {
 }
 
 /// What a value is a view of, one op back.
-const jit::Value *Recording::base_of(const jit::Value &value,
-                                     std::vector<Tape::View> &views) const {
+const jit::Value *Recording::base_of(const jit::Value &value, std::vector<Tape::View> &views) {
   const jit::Node *node = value.node();
   for (const jit::Value *input : node->inputs())
     if (const c10::IValue &argument = found_.values.at(input);
@@ -91,6 +93,8 @@ const jit::Value *Recording::base_of(const jit::Value &value,
       return input;
   std::size_t element = 0;
   if (node->kind() == c10::prim::ListUnpack) {
+    if (++of_lists_[node] > kMostOfOneList)
+      give_up("outputs that are over four views of one list");
     element = value.offset();
     node = node->input()->node();
   }
@@ -131,8 +135,8 @@ at::Tensor Recording::room_for(std::size_t root) {
   if (!found_.before.at(root).is_non_overlapping_and_dense())
     give_up("it writes to a tensor with gaps");
   saved_ += memory.bytes;
-  if (saved_ > kMostSaved)
-    give_up("it writes to over 16 MB before an op that may fail");
+  if (saved_ > kMostSavedAnOp * tape_->ops_)
+    give_up("it would copy much of what it writes to, for an op that may fail behind");
   tape_->saves_ = true;
   return at::empty({static_cast<std::int64_t>(memory.bytes)}, at::kByte);
 }
@@ -153,6 +157,7 @@ void Recording::note_writes() {
     written.push_back(i);
     tape_->written_.push_back({i, found_.versions[root], room_for(root)});
   }
+  tape_->bytes_ += saved_;
   tape_->saves_generator_ = last_to_end_ >= first_draw_;
   for (const Tape::Written &one : tape_->written_)
     if (!one.saved.defined())

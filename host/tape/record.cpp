@@ -67,7 +67,9 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
     given.emplace_back(grad_of(inputs[input].toTensor()));
   auto tape = record_flat(*flat.graph, given, &flat.versions);
   tape->training_ = std::make_unique<Training>(
-      Training{std::move(leaves), std::move(flat), std::vector<c10::IValue>()});
+      Training{std::move(leaves), std::move(flat),
+               chooses_attention(graph) ? std::optional(AttentionChoice::now()) : std::nullopt,
+               std::vector<c10::IValue>()});
   return tape;
 }
 

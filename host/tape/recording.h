@@ -72,8 +72,9 @@ struct Memory {
   bool written = false;             ///< an input's, by the graph
   /// A view at a place that depends on a number: it moves within the memory of another root.
   std::optional<std::size_t> moves_in = {};
-  bool of_block = false; ///< a loop or a branch gives it,
-  bool copied = false;   ///< and has copied what it was given
+  bool of_block = false;    ///< a loop or a branch gives it,
+  bool copied = false;      ///< and has copied what it was given,
+  bool may_be_view = false; ///< or gives a view at some outcome
 
   /// Whether it is another one at each call.
   bool is_external() const {

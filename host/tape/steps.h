@@ -75,6 +75,7 @@ struct Tape::CallStep final : Tape::Step {
     bool exposed = false; ///< of an outlined op: the caller may see whether it is a copy
   };
   bool is_given(const Result &kind, const c10::IValue &result) const;
+  bool is_seen_copy(std::size_t result) const;
   static bool take(Tape &tape, const Result &result, c10::IValue value);
   jit::Operation operation;
   std::vector<c10::IValue> arguments;

@@ -32,7 +32,7 @@ void Tape::bind(std::size_t index, void *data) {
 namespace {
 
 bool has_layout(const at::Tensor &t, const at::Tensor &then, bool moves) {
-  return t.defined() && t.sizes() == then.sizes() && t.strides() == then.strides() &&
+  return is_plain(t) && t.sizes() == then.sizes() && t.strides() == then.strides() &&
          t.dtype() == then.dtype() && (moves || t.storage_offset() == then.storage_offset());
 }
 
@@ -45,11 +45,17 @@ bool Tape::CallStep::run(Tape &tape) {
   operation(stack);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
-    if (is_given(results[i], stack[first + i]) || (results[i].exposed && was_copied(i)) ||
+    if (is_given(results[i], stack[first + i]) || (is_outlined && is_seen_copy(i)) ||
         !take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
       return false;
   stack.clear();
   return true;
+}
+
+/// Whether the block gave what it was given, and somebody can see that this is a copy.
+bool Tape::CallStep::is_seen_copy(std::size_t result) const {
+  const Copied how = was_copied(result);
+  return how == Copied::with_other_strides || (how == Copied::yes && results[result].exposed);
 }
 
 /// Whether the result is an argument, which it was not at the recording: dropout(x, 0.).
@@ -178,7 +184,8 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
 bool Tape::holds(c10::ArrayRef<c10::IValue> inputs) {
   if (!training_)
     return guards_.hold(inputs);
-  if (!training_->leaves.hold(inputs))
+  if (!training_->leaves.hold(inputs) ||
+      (training_->attention && *training_->attention != AttentionChoice::now()))
     return false;
   auto &given = training_->given;
   given.assign(inputs.begin(), inputs.end());

@@ -144,7 +144,8 @@ private:
   struct Training {
     Leaves leaves;
     FlatGraph flat;
-    std::vector<c10::IValue> given; ///< of the call: inputs and gradients
+    std::optional<AttentionChoice> attention; ///< none: the graph has no attention
+    std::vector<c10::IValue> given;           ///< of the call: inputs and gradients
   };
   static std::unique_ptr<Tape> record_training(const jit::Graph &graph,
                                                c10::ArrayRef<c10::IValue> inputs);

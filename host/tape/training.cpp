@@ -36,6 +36,14 @@ bool has_hooks(const at::Tensor &leaf) {
   return accumulator && has_hooks(*accumulator);
 }
 
+std::optional<at::ScalarType> grad_dtype_of(const at::Tensor &t) {
+  const auto *meta = autograd::impl::get_autograd_meta(t);
+  return meta ? meta->grad_dtype(t) : std::nullopt;
+}
+
+/// A .grad that a tape can read or replace.
+bool can_be_given(const at::Tensor &grad) { return is_plain(grad) && !grad.requires_grad(); }
+
 } // namespace
 
 Leaves::Leaves(c10::ArrayRef<c10::IValue> inputs) {
@@ -46,19 +54,36 @@ Leaves::Leaves(c10::ArrayRef<c10::IValue> inputs) {
     if (t.requires_grad() && (!t.is_leaf() || has_hooks(t)))
       give_up("records gradients");
     const at::Tensor &grad = grad_of(t);
-    if (grad.defined() && (!is_plain(grad) || grad.requires_grad()))
+    if (grad.defined() && !can_be_given(grad))
       give_up("a .grad is no plain tensor");
-    leaves_.push_back({i, t.requires_grad(), grad.defined()});
+    leaves_.push_back({i, t.requires_grad(), grad.defined(),
+                       t.requires_grad() ? grad_dtype_of(t) : std::nullopt});
   }
 }
 
 bool Leaves::hold(c10::ArrayRef<c10::IValue> inputs) const {
   return records_plainly() && std::all_of(leaves_.begin(), leaves_.end(), [&](const Leaf &leaf) {
            const at::Tensor &t = inputs[leaf.input].toTensor();
-           return t.requires_grad() == leaf.requires_grad &&
-                  grad_of(t).defined() == leaf.has_grad &&
-                  (!leaf.requires_grad || (t.is_leaf() && !has_hooks(t)));
+           const at::Tensor &grad = grad_of(t);
+           return t.requires_grad() == leaf.requires_grad && grad.defined() == leaf.has_grad &&
+                  (!leaf.has_grad || can_be_given(grad)) &&
+                  (!leaf.requires_grad ||
+                   (t.is_leaf() && !has_hooks(t) && grad_dtype_of(t) == leaf.grad_dtype));
          });
+}
+
+AttentionChoice AttentionChoice::now() {
+  at::Context &context = at::globalContext();
+  return {context.userEnabledFlashSDP(), context.userEnabledMemEfficientSDP(),
+          context.userEnabledMathSDP(), context.userEnabledOverrideableSDP(),
+          context.sDPPriorityOrder()};
+}
+
+bool chooses_attention(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
+    return std::string_view(node->kind().toQualString()) == "aten::scaled_dot_product_attention";
+  });
 }
 
 bool is_autograd_op(const jit::Node &node) {

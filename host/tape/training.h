@@ -2,11 +2,14 @@
 
 #include "tape/recording.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 /// Training steps as flat lists of ops.
@@ -42,9 +45,22 @@ private:
   struct Leaf {
     std::size_t input;
     bool requires_grad, has_grad;
+    std::optional<at::ScalarType> grad_dtype;
   };
   std::vector<Leaf> leaves_; ///< all tensors
 };
+
+/// Which kernel attention takes, by the settings of `torch.nn.attention.sdpa_kernel`: a flat graph
+/// has the kernel.
+struct AttentionChoice {
+  static AttentionChoice now();
+  bool operator==(const AttentionChoice &) const = default;
+
+  bool flash, efficient, math, overrideable;
+  std::array<at::SDPBackend, at::num_sdp_backends> order;
+};
+/// Whether a graph asks for attention, and leaves the kernel open.
+bool chooses_attention(const jit::Graph &graph);
 
 /// A graph without autograd that does what another does.
 struct FlatGraph {
