@@ -66,7 +66,7 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   }
   for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
-    results.push_back({t, value, t.sizes().vec(), trace::is_inexact(value)});
+    results.push_back({t, value, t.sizes().vec(), strides_of(t), trace::is_inexact(value)});
   }
   block.close();
   return first;
@@ -153,7 +153,10 @@ at::Tensor Branches::join(std::size_t first, std::size_t second, const at::Tenso
   const bool inexact = varies || (a && a->inexact) || (b && b->inexact);
   for (const auto &[branch, index] : {std::pair{then, first}, std::pair{otherwise, second}})
     node_->blocks()[branch]->registerOutput(output(branch, index));
-  return result_of_block(node_->addOutput(), actual, inexact);
+  jit::Value *result = node_->addOutput();
+  if (a && b && a->strides != b->strides)
+    trace::set_layout_varies(result);
+  return result_of_block(result, actual, inexact);
 }
 
 } // namespace tracehost::staging

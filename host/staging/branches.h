@@ -73,7 +73,7 @@ private:
   struct Left {
     at::Tensor tensor; ///< a further run of the branch may use it
     torch::jit::Value *value;
-    std::vector<std::int64_t> sizes;
+    std::vector<std::int64_t> sizes, strides;
     bool inexact;
   };
   const Left *left(Branch branch, std::size_t index) const;

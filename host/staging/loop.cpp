@@ -120,6 +120,8 @@ void Loop::body(const Varying &varying,
   for (std::size_t i = 0; i < carried_.size(); ++i) {
     jit::Value *value = trace::value_of(next.carried.at(i));
     inexact_[i] = inexact_[i] || trace::is_inexact(value);
+    if (strides_of(fake_tensors[i]) != strides_of(next.carried[i]))
+      trace::set_layout_varies(node_->output(i));
     block->registerOutput(value);
   }
   scope.close();

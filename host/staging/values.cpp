@@ -27,6 +27,14 @@ at::Tensor result_of_block(jit::Value *value, const at::Tensor &actual, bool ine
   return result;
 }
 
+std::vector<std::int64_t> strides_of(const at::Tensor &t) {
+  std::vector<std::int64_t> strides;
+  if (t.layout() == at::kStrided)
+    for (std::int64_t d = 0; d < t.dim(); ++d)
+      strides.push_back(t.size(d) == 1 ? 0 : t.stride(d));
+  return strides;
+}
+
 jit::Value *truth_of(const at::Tensor &condition) {
   jit::Value *value = trace::value_of(condition);
   return value->owningGraph()->insert(c10::aten::Bool, {value});

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstdint>
+#include <vector>
 
 /// Tensors of the body and the values of the graph that they stand for. Requires for all: a trace
 /// is recording.
@@ -16,6 +17,9 @@ at::Tensor new_identity(const at::Tensor &t);
 /// The tensor that stands for `value`, a result of a block, from now on. `actual`: what it is in
 /// this call. `inexact`: its sizes depend on values.
 at::Tensor result_of_block(torch::jit::Value *value, const at::Tensor &actual, bool inexact);
+
+/// The strides of `t`, without those of dimensions of one element, which say nothing.
+std::vector<std::int64_t> strides_of(const at::Tensor &t);
 
 /// The bool of a condition of one element, as a value of the graph.
 torch::jit::Value *truth_of(const at::Tensor &condition);

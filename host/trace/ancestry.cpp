@@ -159,6 +159,19 @@ bool may_lie_as_inputs(const jit::Value *tensor) {
   });
 }
 
+bool may_lie_as(const jit::Value *tensor, const std::unordered_set<const jit::Value *> &others) {
+  Search search;
+  search.add(tensor);
+  return !search.all([&](const jit::Value &value) {
+    if (others.contains(&value))
+      return false;
+    const jit::Node &node = *value.node();
+    if (!kContiguous.contains(node.kind().toQualString()) && may_have_strides(value))
+      search.visit(value);
+    return true;
+  });
+}
+
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {
   Search search;
   for (const jit::Value *value : results)

@@ -21,6 +21,10 @@ bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 /// do not follow after an op whose result is contiguous for any arguments (mm, embedding).
 bool may_lie_as_inputs(const torch::jit::Value *tensor);
 
+/// Whether the strides of `tensor` may follow from those of one of `others`, in the same way.
+bool may_lie_as(const torch::jit::Value *tensor,
+                const std::unordered_set<const torch::jit::Value *> &others);
+
 /// Whether the results of `node` are contiguous for any strides and sizes of its arguments.
 bool is_always_contiguous(const torch::jit::Node &node);
 

@@ -96,6 +96,7 @@ at::Tensor in_eager(at::Tensor t) {
   }
 }
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
+void set_layout_varies(const jit::Value *value) { current->of_varying_layout.insert(value); }
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 
 void forget(jit::Node *node) { current->forget(node); }
@@ -105,6 +106,7 @@ void take_block(jit::Node *node, std::size_t taken) { current->take_block(node, 
 void Scope::forget(jit::Node *node) {
   const auto forget_value = [this](jit::Value *value) {
     inexact.erase(value);
+    of_varying_layout.erase(value);
     loose.erase(value);
     std::replace(texts.begin(), texts.end(), value, static_cast<jit::Value *>(nullptr));
     met.erase(value);

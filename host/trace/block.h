@@ -24,6 +24,9 @@ void bind(const at::Tensor &t, torch::jit::Value *value);
 void bind_made(const at::Tensor &t, torch::jit::Value *value);
 /// The sizes of `value` depend on values, so reads of them are unsupported. Requires: active().
 void set_inexact(torch::jit::Value *value);
+/// The strides of `value`, a result of a block, depend on which way a call takes. Requires:
+/// active().
+void set_layout_varies(const torch::jit::Value *value);
 /// `t` may be, in eager, the same tensor that went into a staged block. So an op may change its
 /// values, but not its sizes and history. In this call, `t` is `original` in eager.
 void may_be_another(const at::Tensor &t, const at::Tensor &original);

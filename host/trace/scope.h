@@ -134,6 +134,8 @@ public:
   bool made_its_memory(const at::Tensor &t) const;
   /// Whether the strides of `t` may be others where an input's are.
   bool may_lie_as_inputs(const at::Tensor &t) const;
+  /// Whether its strides may depend on which way a call takes through an `if` or a loop.
+  bool lies_by_block(const at::Tensor &t) const;
   bool sets_data = false; ///< `t.data = x` gives strides that no node has
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
@@ -216,10 +218,11 @@ public:
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the
   /// tensor that this call's eager has in place of the first.
   std::unordered_map<const c10::TensorImpl *, std::pair<Weak, Weak>> may_be_others;
-  Reshapes reshapes;                                 ///< by ops of the blocks
-  int blocks = 0;                                    ///< around what is recorded now
-  ThreadModes modes = ThreadModes::now();            ///< of the graph so far
-  std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values
+  Reshapes reshapes;                                        ///< by ops of the blocks
+  int blocks = 0;                                           ///< around what is recorded now
+  ThreadModes modes = ThreadModes::now();                   ///< of the graph so far
+  std::unordered_set<const jit::Value *> inexact;           ///< values whose sizes depend on values
+  std::unordered_set<const jit::Value *> of_varying_layout; ///< results of blocks
   std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on fake tensors
 
 private:

@@ -110,4 +110,10 @@ bool Scope::may_lie_as_inputs(const at::Tensor &t) const {
   return sets_data || !state->hasValue(t) || trace::may_lie_as_inputs(state->getValue(t));
 }
 
+bool Scope::lies_by_block(const at::Tensor &t) const {
+  const auto &state = tracer::getTracingState();
+  return !of_varying_layout.empty() && state->hasValue(t) &&
+         may_lie_as(state->getValue(t), of_varying_layout);
+}
+
 } // namespace tracehost::trace

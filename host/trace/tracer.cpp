@@ -210,15 +210,18 @@ static void check_known_sizes(const at::Tensor &t) {
   if (may_be_view(t))
     current->check_sizes(t, "how a tensor lies in memory");
 }
-bool is_view_by_values(const at::Tensor &t) {
-  return traces_reads() && may_be_view(t) && !current->exact(t);
+bool lies_by_values(const at::Tensor &t) {
+  return (traces_reads() && may_be_view(t) && !current->exact(t)) || lies_by_block(t);
 }
+bool lies_by_block(const at::Tensor &t) { return traces_reads() && current->lies_by_block(t); }
 bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name) {
   if (!current->exact(t)) {
     if (!traces_reads())
       check_size_read(t, name);
     return traces_reads();
   }
+  if (lies_by_block(t))
+    return true;
   if (!current->dynamic_sizes)
     return false;
   current->know(t);

@@ -183,11 +183,15 @@ void note_strides_read(const at::Tensor &t);
 void note_contiguity_read(const at::Tensor &t);
 /// What is read of how a tensor lies in memory.
 enum class Layout : std::uint8_t { contiguity, strides };
-/// Whether it may be another for other sizes of the inputs, or for other values: the body gets
+/// Whether it may be another for other sizes of the inputs or other values, or after another side
+/// of an `if`: the body gets
 /// numbers of the graph. `name`: the method, for an error. Requires: recording().
 bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name);
-/// Whether `contiguous()` returns such a view itself at some calls alone. Requires: recording().
-bool is_view_by_values(const at::Tensor &t);
+/// Whether `contiguous()` returns such a tensor itself at some calls alone. Requires: recording().
+bool lies_by_values(const at::Tensor &t);
+/// Whether its strides may depend on which way a call takes through an `if` or a loop, and the
+/// graph can check them. Requires: recording().
+bool lies_by_block(const at::Tensor &t);
 void note_leaf_read();
 /// The body draws a number from a generator that is not torch's. Requires: recording().
 void note_draw(const std::string &what);

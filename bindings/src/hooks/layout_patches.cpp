@@ -67,7 +67,10 @@ PyObject *is_contiguous_method(PyObject *original, const char *name, Args args, 
   // Another memory format asks for sizes of 1, too.
   const bool is_default = format == at::MemoryFormat::Contiguous;
   const auto read = is_default ? trace::Layout::contiguity : trace::Layout::strides;
-  if (trace::recording() && trace::lies_by_sizes(t, read, name)) {
+  if (trace::recording() && trace::lies_by_block(t)) {
+    // Not a number for an `if` to stage: on the other side the tensor would lie as in this call.
+    trace::need_number(trace::read_contiguity(t, format), name);
+  } else if (trace::recording() && trace::lies_by_sizes(t, read, name)) {
     const Owned plain(plain_method(original, name, args, nargsf, kwnames));
     return plain ? make_traced_number(trace::read_contiguity(t, format)) : nullptr;
   }
@@ -114,7 +117,7 @@ PyObject *contiguous_method(PyObject *original, const char *name, Args args, std
   const auto format = format_of(args, nargsf, kwnames);
   if (!t.is_contiguous(format))
     return PyObject_Vectorcall(original, args, nargsf, kwnames);
-  if (trace::is_view_by_values(t))
+  if (trace::lies_by_values(t))
     trace::need_number(trace::read_contiguity(t, format), "contiguous()");
   else if (format == at::MemoryFormat::Contiguous)
     trace::note_contiguity_read(t);
