@@ -1,0 +1,213 @@
+#include "capture/captures.h"
+
+#include "capture/eligible.h"
+#include "capture/entry.h"
+#include "tape/guards.h"
+#include "tape/ops.h"
+#include "tape/training.h"
+
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace tracehost::capture {
+namespace {
+
+constexpr std::size_t kMostKeys = 8; ///< at a time, of one graph
+constexpr int kMostEntries = 32;     ///< of one graph: sizes that never come again cost no more
+
+void add_constants(const jit::Block &block, Results::Storages &storages) {
+  for (const jit::Node *node : block.nodes()) {
+    for (const jit::Block *inner : node->blocks())
+      add_constants(*inner, storages);
+    if (node->kind() != c10::prim::Constant)
+      continue;
+    const auto value = jit::toIValue(node->output());
+    if (value && value->isTensor() && value->toTensor().defined() &&
+        value->toTensor().has_storage())
+      storages.insert(value->toTensor().storage().unsafeGetStorageImpl());
+  }
+}
+
+bool any_writes(const jit::Block &block) {
+  const auto nodes = block.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
+    return tape::writes(*node) || std::any_of(node->blocks().begin(), node->blocks().end(),
+                                              [](const jit::Block *b) { return any_writes(*b); });
+  });
+}
+
+/// Inputs that an op writes to, by its schema: a view's writes are found by its version.
+std::vector<bool> written_inputs(const jit::Graph &graph) {
+  std::vector<bool> written;
+  for (const jit::Value *input : graph.inputs())
+    written.push_back(
+        std::any_of(input->uses().begin(), input->uses().end(), [](const jit::Use &use) {
+          const auto arguments = tape::written_arguments(*use.user);
+          return std::find(arguments.begin(), arguments.end(), use.offset) != arguments.end();
+        }));
+  return written;
+}
+
+Subject subject_of(const jit::Graph &graph, const Options &options) {
+  Subject subject{graph,
+                  options.interpret,
+                  options.explain,
+                  options.arguments,
+                  any_draws(*graph.block()),
+                  written_inputs(graph),
+                  {}};
+  add_constants(*graph.block(), subject.constants);
+  return subject;
+}
+
+} // namespace
+
+struct Captures::Impl {
+  Impl(const jit::Graph &graph, Options given)
+      : graph(graph), options(std::move(given)), subject(subject_of(graph, options)),
+        launches(count_launches(*graph.block())), writes(any_writes(*graph.block())) {}
+
+  const jit::Graph &graph;
+  const Options options;
+  const Subject subject;
+  const std::size_t launches;
+  const bool writes;
+  const pid_t process = getpid();
+  std::atomic<bool> called{false};
+  std::atomic<bool> never{false}; ///< `why` says why
+
+  mutable std::mutex mutex; ///< of what follows; not held while the graph runs
+  GraphDevice *device = nullptr;
+  std::vector<std::shared_ptr<Entry>> entries; ///< those that served last are the first
+  int made = 0;
+  std::string why;               ///< of all calls
+  const char *passing = nullptr; ///< of the last call; null: none
+
+  bool run(jit::Stack &stack);
+  std::string describe() const;
+  std::shared_ptr<Entry> find(c10::ArrayRef<c10::IValue> inputs, std::shared_ptr<Entry> &freed);
+  const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const tape::Settings &now) const;
+  bool is_possible(c10::ArrayRef<c10::IValue> inputs);
+  void give_up(std::string reason) {
+    why = std::move(reason);
+    never.store(true, std::memory_order_relaxed);
+  }
+};
+
+Captures::Captures(const jit::Graph &graph, Options options)
+    : impl_(std::make_unique<Impl>(graph, std::move(options))) {}
+Captures::~Captures() = default;
+
+bool Captures::has_calls() const { return impl_->called.load(std::memory_order_relaxed); }
+
+bool Captures::run(jit::Stack &stack) {
+  if (!impl_->called.load(std::memory_order_relaxed)) [[unlikely]]
+    impl_->called.store(true, std::memory_order_relaxed);
+  return !impl_->never.load(std::memory_order_relaxed) && impl_->run(stack);
+}
+
+bool Captures::Impl::run(jit::Stack &stack) {
+  if (process != getpid())
+    return false;
+  const auto inputs = jit::last(stack, graph.inputs().size());
+  std::shared_ptr<Entry> entry, freed; // destroyed without the lock
+  {
+    const std::unique_lock locked(mutex, std::try_to_lock);
+    if (!locked) // another thread looks for its entry
+      return false;
+    entry = find(inputs, freed);
+  }
+  if (!entry)
+    return false;
+  const std::unique_lock serving(*entry, std::try_to_lock);
+  return serving && entry->run(stack);
+}
+
+/// Whether the graph can be captured at all. Asked at the first call.
+bool Captures::Impl::is_possible(c10::ArrayRef<c10::IValue> inputs) {
+  if (device)
+    return true;
+  if (const auto reason = not_capturable(graph, inputs, device_of_inputs(inputs))) {
+    const std::string place =
+        reason->node && options.place_of ? options.place_of(*reason->node) : std::string();
+    give_up(reason->what + (place.empty() ? place : " at " + place));
+  } else if (launches < options.least_launches) {
+    give_up(c10::str("it launches ", launches, " ops, and a CUDA graph pays from ",
+                     options.least_launches, " on"));
+  } else if (std::string none; !(device = options.find_device(none))) {
+    give_up(std::move(none));
+  }
+  return device != nullptr;
+}
+
+/// Why a call is not captured, though another one may be.
+const char *Captures::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs,
+                                        const tape::Settings &now) const {
+  static_assert(kMostEntries == 32);
+  if (!now.are_plain())
+    return "autocast, a profiler or a mode is on";
+  if (!Key::is_possible(inputs))
+    return "an input is no plain tensor";
+  if (tape::needs_flat_graph(graph, inputs))
+    return "it records or uses gradients";
+  if (writes && !now.included.has(c10::DispatchKey::ADInplaceOrView))
+    return "it writes to tensors in inference mode";
+  if (!device->has_pools())
+    return "the device's caching allocator is disabled";
+  if (device->is_capturing(device_of_inputs(inputs).index()))
+    return "the caller captures";
+  return nullptr;
+}
+
+std::shared_ptr<Entry> Captures::Impl::find(c10::ArrayRef<c10::IValue> inputs,
+                                            std::shared_ptr<Entry> &freed) {
+  if (never || !is_possible(inputs))
+    return nullptr;
+  const tape::Settings now = tape::Settings::now();
+  if ((passing = why_not_now(inputs, now)))
+    return nullptr;
+  const LaunchSettings launch = LaunchSettings::now();
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const auto &entry) {
+    return entry->key().holds(inputs, now, launch);
+  });
+  if (found != entries.end()) {
+    std::rotate(entries.begin(), found, found + 1);
+    return entries.front();
+  }
+  if (made == kMostEntries) {
+    passing = "calls had 32 sets of sizes";
+    return nullptr;
+  }
+  if (entries.size() == kMostKeys) {
+    freed = std::move(entries.back());
+    entries.pop_back();
+  }
+  ++made;
+  entries.insert(entries.begin(),
+                 std::make_shared<Entry>(subject, *device, Key(inputs), device_of_inputs(inputs)));
+  return entries.front();
+}
+
+std::string Captures::describe() const { return impl_->describe(); }
+
+std::string Captures::Impl::describe() const {
+  const std::scoped_lock locked(mutex);
+  if (!why.empty())
+    return "the interpreter: " + why;
+  if (passing || entries.empty())
+    return passing ? c10::str("the interpreter: ", passing) : "the interpreter";
+  Entry &entry = *entries.front();
+  const std::unique_lock serving(entry, std::try_to_lock);
+  if (!serving || entry.is_ready()) // another thread's call is under way
+    return c10::str("a CUDA graph (", launches, " ops)");
+  return "the interpreter" + (entry.why_not().empty() ? "" : ": " + entry.why_not());
+}
+
+} // namespace tracehost::capture
