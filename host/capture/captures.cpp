@@ -7,7 +7,6 @@
 #include "tape/training.h"
 
 #include <c10/util/StringUtil.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <unistd.h>
 
@@ -22,25 +21,18 @@ namespace {
 constexpr std::size_t kMostKeys = 8; ///< at a time, of one graph
 constexpr int kMostEntries = 32;     ///< of one graph: sizes that never come again cost no more
 
-void add_constants(const jit::Block &block, Results::Storages &storages) {
-  for (const jit::Node *node : block.nodes()) {
-    for (const jit::Block *inner : node->blocks())
-      add_constants(*inner, storages);
-    if (node->kind() != c10::prim::Constant)
-      continue;
-    const auto value = jit::toIValue(node->output());
-    if (value && value->isTensor() && value->toTensor().defined() &&
-        value->toTensor().has_storage())
-      storages.insert(value->toTensor().storage().unsafeGetStorageImpl());
-  }
-}
-
 bool any_writes(const jit::Block &block) {
   const auto nodes = block.nodes();
   return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
     return tape::writes(*node) || std::any_of(node->blocks().begin(), node->blocks().end(),
                                               [](const jit::Block *b) { return any_writes(*b); });
   });
+}
+
+bool any_autograd(const jit::Block &block) {
+  const auto nodes = block.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const jit::Node *node) { return tape::is_autograd_op(*node); });
 }
 
 /// Inputs that an op writes to, by its schema: a view's writes are found by its version.
@@ -56,15 +48,8 @@ std::vector<bool> written_inputs(const jit::Graph &graph) {
 }
 
 Subject subject_of(const jit::Graph &graph, const Options &options) {
-  Subject subject{graph,
-                  options.interpret,
-                  options.explain,
-                  options.arguments,
-                  any_draws(*graph.block()),
-                  written_inputs(graph),
-                  {}};
-  add_constants(*graph.block(), subject.constants);
-  return subject;
+  return {graph, options.interpret, options.take_failure, options.arguments,
+          any_draws(*graph.block()), written_inputs(graph)};
 }
 
 } // namespace
@@ -72,13 +57,15 @@ Subject subject_of(const jit::Graph &graph, const Options &options) {
 struct Captures::Impl {
   Impl(const jit::Graph &graph, Options given)
       : graph(graph), options(std::move(given)), subject(subject_of(graph, options)),
-        launches(count_launches(*graph.block())), writes(any_writes(*graph.block())) {}
+        launches(count_launches(*graph.block())), writes(any_writes(*graph.block())),
+        has_autograd(any_autograd(*graph.block())) {}
 
   const jit::Graph &graph;
   const Options options;
   const Subject subject;
   const std::size_t launches;
   const bool writes;
+  const bool has_autograd; ///< a backward launches more than the graph says
   const pid_t process = getpid();
   std::atomic<bool> called{false};
   std::atomic<bool> never{false}; ///< `why` says why
@@ -138,7 +125,7 @@ bool Captures::Impl::is_possible(c10::ArrayRef<c10::IValue> inputs) {
     const std::string place =
         reason->node && options.place_of ? options.place_of(*reason->node) : std::string();
     give_up(reason->what + (place.empty() ? place : " at " + place));
-  } else if (launches < options.least_launches) {
+  } else if (launches < options.least_launches && !has_autograd) {
     give_up(c10::str("it launches ", launches, " ops, and a CUDA graph pays from ",
                      options.least_launches, " on"));
   } else if (std::string none; !(device = options.find_device(none))) {
@@ -155,8 +142,6 @@ const char *Captures::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs,
     return "autocast, a profiler or a mode is on";
   if (!Key::is_possible(inputs))
     return "an input is no plain tensor";
-  if (tape::needs_flat_graph(graph, inputs))
-    return "it records or uses gradients";
   if (writes && !now.included.has(c10::DispatchKey::ADInplaceOrView))
     return "it writes to tensors in inference mode";
   if (!device->has_pools())
@@ -190,8 +175,7 @@ std::shared_ptr<Entry> Captures::Impl::find(c10::ArrayRef<c10::IValue> inputs,
     entries.pop_back();
   }
   ++made;
-  entries.insert(entries.begin(),
-                 std::make_shared<Entry>(subject, *device, Key(inputs), device_of_inputs(inputs)));
+  entries.insert(entries.begin(), std::make_shared<Entry>(subject, *device, inputs, launches));
   return entries.front();
 }
 
@@ -206,7 +190,7 @@ std::string Captures::Impl::describe() const {
   Entry &entry = *entries.front();
   const std::unique_lock serving(entry, std::try_to_lock);
   if (!serving || entry.is_ready()) // another thread's call is under way
-    return c10::str("a CUDA graph (", launches, " ops)");
+    return c10::str("a CUDA graph (", entry.launches(), " ops)");
   return "the interpreter" + (entry.why_not().empty() ? "" : ": " + entry.why_not());
 }
 

@@ -41,13 +41,19 @@
 
 namespace tracehost::capture {
 
+/// What an op of a run threw, and its place in the user's code.
+struct Failure {
+  std::exception_ptr error;
+  std::string place;
+};
+
 /// How a graph is run, and on what.
 struct Options {
   /// The plain run: consumes the inputs on the stack and leaves the outputs. `captured`: no signal
   /// may end the run.
   std::function<void(torch::jit::Stack &, bool captured)> interpret;
-  /// An error of `interpret` in a capture, as one line with the op's place. Null: the error's line.
-  std::function<std::string(const std::exception &)> explain{};
+  /// What an op of `interpret` threw last on this thread. Null: it is not known.
+  Failure (*take_failure)() = nullptr;
   /// The user's line of a node, `net.py:12`, or empty. Null: it is not known.
   std::string (*place_of)(const torch::jit::Node &) = nullptr;
   /// The device that captures; null, and `why`: there is none. Asked once.

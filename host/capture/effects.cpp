@@ -88,6 +88,15 @@ std::optional<std::string> Effects::difference(const Effects &other) const {
   return std::nullopt;
 }
 
+DrawsUndone::DrawsUndone(c10::Device device, bool draws) : device_(device) {
+  if (draws)
+    before_ = state_of_generator_of(device);
+}
+DrawsUndone::~DrawsUndone() {
+  if (before_.defined())
+    set_state_of_generator_of(device_, before_);
+}
+
 std::optional<std::string> difference_of_results(c10::ArrayRef<c10::IValue> replayed,
                                                  c10::ArrayRef<c10::IValue> plain) {
   if (replayed.size() != plain.size())

@@ -34,6 +34,19 @@ private:
   at::Tensor generator_; ///< undefined: it is no part
 };
 
+/// Runs in the scope draw what the next run would draw.
+class DrawsUndone {
+public:
+  DrawsUndone(c10::Device device, bool draws);
+  ~DrawsUndone();
+  DrawsUndone(const DrawsUndone &) = delete;
+  DrawsUndone &operator=(const DrawsUndone &) = delete;
+
+private:
+  const c10::Device device_;
+  at::Tensor before_;
+};
+
 /// The same for results, `output 0`: sizes, strides, dtype and bits.
 std::optional<std::string> difference_of_results(c10::ArrayRef<c10::IValue> replayed,
                                                  c10::ArrayRef<c10::IValue> plain);

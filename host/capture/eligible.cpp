@@ -1,6 +1,7 @@
 #include "capture/eligible.h"
 
 #include "tape/ops.h"
+#include "tape/training.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/StringUtil.h>
@@ -95,6 +96,8 @@ private:
     const std::string name = node.kind().toQualString();
     if (name == "tracehost::keep")
       return std::nullopt;
+    if (tape::is_autograd_op(node)) // training.h
+      return enter(node);
     if (node.kind() == c10::prim::ListConstruct || node.kind() == c10::prim::ListUnpack)
       return place(node, name);
     if (!node.blocks().empty())
@@ -106,7 +109,7 @@ private:
     return place(node, name);
   }
 
-  /// What a loop or an `if` hands on may lie on the device, and its blocks are walked next.
+  /// Results of a loop, an `if` or a backward may lie on the device. Blocks are walked next.
   std::optional<Reason> enter(const jit::Node &node) {
     for (const jit::Block *block : node.blocks())
       for (const jit::Value *value : block->inputs())

@@ -1,5 +1,9 @@
 #include "capture/entry.h"
 
+#include "capture/eligible.h"
+#include "signature/grad_read.h"
+
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
@@ -55,38 +59,74 @@ std::string first_line(const std::exception &error) {
 
 } // namespace
 
-Entry::Entry(const Subject &subject, GraphDevice &device, Key key, c10::Device where)
-    : subject_(subject), device_(device), key_(std::move(key)), index_(where.index()),
-      inputs_(subject.graph.inputs().size(), subject.arguments, subject.written),
+Entry::Entry(const Subject &subject, GraphDevice &device, Values inputs, std::size_t launches)
+    : subject_(subject), device_(device), key_(inputs), where_(device_of_inputs(inputs)),
+      index_(where_.index()), has_gradients_(tape::needs_flat_graph(subject.graph, inputs)),
+      launches_(launches), inputs_(inputs.size(), subject.arguments, subject.written),
       home_(device.current(index_)), last_(home_) {}
 
 Entry::~Entry() { release(); }
 
 bool Entry::run(jit::Stack &stack) {
   ++calls_;
-  const auto given = jit::last(stack, inputs_.size());
-  if (state_ == State::not_captured || !inputs_.are_apart(given))
+  const auto inputs = jit::last(stack, subject_.graph.inputs().size());
+  if (state_ == State::not_captured || (has_gradients_ && !tape::records_plainly()))
+    return false;
+  if (state_ == State::warming) {
+    warm(stack);
+    return true;
+  }
+  if (has_gradients_ && !step_ && !make_step(inputs))
+    return false;
+  if (!step_)
+    return serve(stack, inputs);
+  return step_->holds(inputs) && serve(stack, step_->with_gradients(inputs));
+}
+
+/// `given`: the inputs on the stack, and gradients.
+bool Entry::serve(jit::Stack &stack, Values given) {
+  if (!inputs_.are_apart(given))
     return false;
   if (state_ == State::ready && is_stale(given))
     state_ = State::capturing;
   switch (state_) {
-  case State::warming:
-    warm(stack);
-    return true;
   case State::capturing:
-    return capture(stack);
+    return capture(stack, given);
   case State::ready:
-    return replay(stack);
+    return replay(stack, given);
+  case State::warming:
   case State::not_captured:
     break;
   }
   return false;
 }
 
+bool Entry::make_step(Values inputs) {
+  try {
+    step_ = std::make_unique<TrainingStep>(subject_.graph, inputs, subject_.draws);
+  } catch (const tape::NoTape &none) {
+    reject(none.why);
+    return false;
+  } catch (const std::exception &error) {
+    reject(first_line(error));
+    return false;
+  }
+  if (const auto reason =
+          not_capturable(step_->graph(), step_->with_gradients(inputs), where_)) {
+    reject(reason->what);
+    return false;
+  }
+  launches_ = count_launches(*step_->graph().block());
+  for (const std::int64_t writes : step_->writes_to_gradients())
+    inputs_.add(writes);
+  return true;
+}
+
 /// The call itself, on the stream of the capture: libraries make handles and workspaces there.
 void Entry::warm(jit::Stack &stack) {
   const std::vector<c10::IValue> given = jit::last(stack, inputs_.size()).vec();
   inputs_.begin_warm_run(given);
+  const bool grad = at::GradMode::is_enabled();
   const c10::Stream caller = device_.current(index_), side = device_.side_stream(index_);
   struct Joined {
     GraphDevice &device;
@@ -102,12 +142,17 @@ void Entry::warm(jit::Stack &stack) {
   for (const c10::IValue &output : jit::last(stack, subject_.graph.outputs().size()))
     if (output.isTensor() && output.toTensor().defined())
       device_.used_on(output.toTensor(), caller);
+  for (const c10::IValue &input : given)
+    if (has_gradients_ && input.isTensor() && grad_of(input.toTensor()).defined())
+      device_.used_on(grad_of(input.toTensor()), caller);
   inputs_.end_warm_run(given);
-  if (++warm_runs_ == kWarmRuns)
+  if (at::GradMode::is_enabled() != grad)
+    reject("it leaves another grad mode");
+  else if (++warm_runs_ == kWarmRuns)
     state_ = State::capturing;
 }
 
-bool Entry::is_stale(c10::ArrayRef<c10::IValue> given) {
+bool Entry::is_stale(Values given) {
   if (inputs_.are_in_place(given)) [[likely]]
     return false;
   std::uint64_t &oldest = moved_at_[moves_ % moved_at_.size()];
@@ -119,6 +164,20 @@ bool Entry::is_stale(c10::ArrayRef<c10::IValue> given) {
   ++moves_;
   inputs_.copy_what_moved(given);
   return true;
+}
+
+/// The interpreter throws an error of its own in the place of an op's.
+std::string Entry::failure(const std::exception &error) const {
+  const Failure of_op = subject_.take_failure ? subject_.take_failure() : Failure{};
+  if (!of_op.error)
+    return first_line(error);
+  try {
+    std::rethrow_exception(of_op.error);
+  } catch (const std::exception &thrown) {
+    return first_line(thrown) + (of_op.place.empty() ? "" : " at " + of_op.place);
+  } catch (...) {
+    return first_line(error);
+  }
 }
 
 /// Captures the graph. It runs, but the device executes nothing.
@@ -133,17 +192,22 @@ bool Entry::record(c10::Stream caller) {
       const OnStream there(device_, side, caller);
       begun = true;
       device_.begin(side, pool_);
-      subject_.interpret(stack, /*captured=*/true);
+      if (step_)
+        step_->run(stack);
+      else
+        subject_.interpret(stack, /*captured=*/true);
       captured_ = device_.end();
       begun = false;
     }
-    if (const auto why_not = results_.bind(stack, inputs_, subject_.constants)) {
+    const jit::Graph &graph = step_ ? step_->graph() : subject_.graph;
+    if (const auto why_not =
+            results_.bind(stack, inputs_, Results::storages_of_constants(*graph.block()))) {
       reject(*why_not);
       return false;
     }
     return true;
   } catch (const std::exception &error) {
-    const std::string why = subject_.explain ? subject_.explain(error) : first_line(error);
+    const std::string why = failure(error);
     if (begun)
       device_.abandon();
     reject("its capture failed: " + why);
@@ -157,12 +221,11 @@ bool Entry::record(c10::Stream caller) {
 
 /// Captures in the place of a call. The call's results are those of a plain run, which the first
 /// replay is compared with.
-bool Entry::capture(jit::Stack &stack) {
+bool Entry::capture(jit::Stack &stack, Values given) {
   const OnlyCapture only;
   if (!only)
     return false;
   release();
-  const auto given = jit::last(stack, inputs_.size());
   home_ = last_ = device_.current(index_);
   std::optional<Effects> before;
   try {
@@ -172,11 +235,11 @@ bool Entry::capture(jit::Stack &stack) {
     reject(first_line(error));
     return false;
   }
-  return record(home_) && compare(stack, *before);
+  return record(home_) && compare(stack, given, *before);
 }
 
-bool Entry::compare(jit::Stack &stack, const Effects &before) {
-  const std::vector<c10::IValue> given = jit::last(stack, inputs_.size()).vec();
+bool Entry::compare(jit::Stack &stack, Values now, const Effects &before) {
+  const std::vector<c10::IValue> given = now.vec(); // the run consumes the stack
   jit::Stack replayed;
   std::optional<Effects> after;
   try {
@@ -194,7 +257,9 @@ bool Entry::compare(jit::Stack &stack, const Effects &before) {
     reject("an op raised in the call that was compared");
     throw;
   }
-  const auto plain = jit::last(stack, subject_.graph.outputs().size());
+  jit::Stack plain = jit::last(stack, subject_.graph.outputs().size()).vec();
+  if (step_)
+    step_->append_gradients(given, plain);
   auto differs = difference_of_results(replayed, plain);
   if (!differs)
     differs = after->difference(before.again(inputs_, given));
@@ -205,7 +270,7 @@ bool Entry::compare(jit::Stack &stack, const Effects &before) {
   return true;
 }
 
-void Entry::replay_for(c10::ArrayRef<c10::IValue> given, jit::Stack &results) {
+void Entry::replay_for(Values given, jit::Stack &results) {
   const auto memory = results_.allocate();
   const c10::Stream caller = device_.current(index_);
   if (caller != last_)
@@ -217,17 +282,18 @@ void Entry::replay_for(c10::ArrayRef<c10::IValue> given, jit::Stack &results) {
   results_.append(results, memory, given);
 }
 
-bool Entry::replay(jit::Stack &stack) {
+bool Entry::replay(jit::Stack &stack, Values given) {
   jit::Stack results;
   try {
-    const auto given = jit::last(stack, inputs_.size());
     replay_for(given, results);
-    inputs_.count_writes(given);
   } catch (const std::exception &error) { // nothing has been executed
     reject("a replay failed: " + first_line(error));
     return false;
   }
-  jit::drop(stack, inputs_.size());
+  inputs_.count_writes(given);
+  if (step_)
+    step_->set_gradients(given, results);
+  jit::drop(stack, subject_.graph.inputs().size());
   stack.insert(stack.end(), std::make_move_iterator(results.begin()),
                std::make_move_iterator(results.end()));
   return true;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "capture/captures.h"
 #include "capture/device.h"
 #include "capture/effects.h"
 #include "capture/key.h"
 #include "capture/results.h"
 #include "capture/static_inputs.h"
+#include "capture/training.h"
 
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -28,12 +30,11 @@ struct Subject {
   const jit::Graph &graph;
   /// Consumes the inputs, leaves the outputs. `captured`: no signal may end the run.
   std::function<void(jit::Stack &, bool captured)> interpret;
-  /// An error of interpret() as one line, with the op's place in the user's code.
-  std::function<std::string(const std::exception &)> explain;
+  /// Of the last run on this thread. Null: it is not known.
+  Failure (*take_failure)() = nullptr;
   std::size_t arguments; ///< inputs past these are tensors that the body reaches
   bool draws;
   std::vector<bool> written; ///< inputs that an op writes to, by its schema
-  Results::Storages constants;
 };
 
 /// One graph for one key: its state, and its capture.
@@ -42,7 +43,8 @@ struct Subject {
 ///        any failure, or a difference -----------> not captured
 class Entry {
 public:
-  Entry(const Subject &subject, GraphDevice &device, Key key, c10::Device where);
+  Entry(const Subject &subject, GraphDevice &device, c10::ArrayRef<c10::IValue> inputs,
+        std::size_t launches);
   ~Entry();
   Entry(const Entry &) = delete;
   Entry &operator=(const Entry &) = delete;
@@ -55,26 +57,33 @@ public:
   /// interpret() throws. Requires: the lock.
   bool run(jit::Stack &stack);
   bool is_ready() const { return state_ == State::ready; }
+  std::size_t launches() const { return launches_; } ///< ops that launch kernels
   /// Why there will be no capture; empty: there may be. Requires: the lock.
   const std::string &why_not() const { return why_not_; }
 
 private:
   enum class State : std::uint8_t { warming, capturing, ready, not_captured };
 
+  using Values = c10::ArrayRef<c10::IValue>;
+  bool serve(jit::Stack &stack, Values given);
   void warm(jit::Stack &stack);
-  bool capture(jit::Stack &stack);
-  bool compare(jit::Stack &stack, const Effects &before);
-  bool replay(jit::Stack &stack);
-  void replay_for(c10::ArrayRef<c10::IValue> given, jit::Stack &results);
-  bool is_stale(c10::ArrayRef<c10::IValue> given);
+  bool make_step(Values inputs);
+  bool capture(jit::Stack &stack, Values given);
+  bool compare(jit::Stack &stack, Values given, const Effects &before);
+  bool replay(jit::Stack &stack, Values given);
+  void replay_for(Values given, jit::Stack &results);
+  bool is_stale(Values given);
   bool record(c10::Stream caller);
+  std::string failure(const std::exception &error) const;
   void reject(std::string why);
   void release() noexcept;
 
   const Subject &subject_;
   GraphDevice &device_;
   const Key key_;
+  const c10::Device where_;
   const c10::DeviceIndex index_;
+  const bool has_gradients_; ///< it records or uses them: it becomes a TrainingStep
   std::atomic_flag busy_;
   State state_ = State::warming;
   int warm_runs_ = 0;
@@ -83,7 +92,9 @@ private:
   std::size_t moves_ = 0;
   std::string why_not_;
 
-  StaticInputs inputs_;
+  std::size_t launches_;
+  std::unique_ptr<TrainingStep> step_; ///< null: no gradients, or it still warms
+  StaticInputs inputs_;                ///< gradients that the step reads behind the graph's
   Results results_;
   std::unique_ptr<Captured> captured_;
   PoolId pool_{};

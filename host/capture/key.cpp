@@ -51,7 +51,7 @@ Key::Key(c10::ArrayRef<c10::IValue> inputs) {
   }
 }
 
-bool Key::is_like(const Input &input, const c10::IValue &given) {
+bool Key::is_same(const Input &input, const c10::IValue &given) {
   if (!given.isTensor() || !input.is_tensor)
     return given.isTensor() == input.is_tensor;
   const at::Tensor &t = given.toTensor();
@@ -63,8 +63,11 @@ bool Key::is_like(const Input &input, const c10::IValue &given) {
 
 bool Key::holds(c10::ArrayRef<c10::IValue> inputs, const tape::Settings &settings,
                 const LaunchSettings &launch) const {
-  return settings == settings_ && launch == launch_ &&
-         std::equal(inputs_.begin(), inputs_.end(), inputs.begin(), inputs.end(), &is_like);
+  return settings == settings_ && launch == launch_ && is_like(inputs);
+}
+
+bool Key::is_like(c10::ArrayRef<c10::IValue> inputs) const {
+  return std::equal(inputs_.begin(), inputs_.end(), inputs.begin(), inputs.end(), &is_same);
 }
 
 bool Key::is_possible(c10::ArrayRef<c10::IValue> inputs) {

@@ -29,6 +29,8 @@ public:
   /// Hot. Whether a call has the same key.
   bool holds(c10::ArrayRef<c10::IValue> inputs, const tape::Settings &settings,
              const LaunchSettings &launch) const;
+  /// Hot. The same without the settings.
+  bool is_like(c10::ArrayRef<c10::IValue> inputs) const;
 
   /// Tensors that are nothing but values in memory of the device, and None.
   static bool is_possible(c10::ArrayRef<c10::IValue> inputs);
@@ -45,7 +47,7 @@ private:
     c10::Device device;
     std::vector<std::int64_t> sizes, strides;
   };
-  static bool is_like(const Input &input, const c10::IValue &given);
+  static bool is_same(const Input &input, const c10::IValue &given);
 
   std::vector<Input> inputs_;
   tape::Settings settings_ = tape::Settings::now();

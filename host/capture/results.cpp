@@ -8,6 +8,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 
@@ -107,6 +108,21 @@ void Results::add_memory(const jit::Stack &outputs, const at::Tensor &output) {
     return;
   const auto bytes = static_cast<std::int64_t>(output.storage().nbytes());
   sources_.push_back(over(output.storage(), output.options().dtype(at::kByte), 0, {bytes}, {1}));
+}
+
+Results::Storages Results::storages_of_constants(const jit::Block &block) {
+  Storages storages;
+  for (const jit::Node *node : block.nodes()) {
+    for (const jit::Block *inner : node->blocks())
+      storages.merge(storages_of_constants(*inner));
+    if (node->kind() != c10::prim::Constant)
+      continue;
+    const auto value = jit::toIValue(node->output());
+    if (value && value->isTensor() && value->toTensor().defined() &&
+        value->toTensor().has_storage())
+      storages.insert(storage_of(value->toTensor()));
+  }
+  return storages;
 }
 
 void Results::unbind() {

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ public:
   /// Hot. After the replay: copies the outputs to that memory, and appends the results.
   void append(torch::jit::Stack &stack, const std::vector<at::Tensor> &memory,
               c10::ArrayRef<c10::IValue> given) const;
+
+  /// Memory of the constants in the block.
+  static Storages storages_of_constants(const torch::jit::Block &block);
 
 private:
   struct Result {

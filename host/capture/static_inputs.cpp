@@ -48,6 +48,14 @@ bool StaticInputs::is_at(const Input &input, const at::Tensor &t) {
          input.address == t.const_data_ptr();
 }
 
+void StaticInputs::add(std::int64_t writes) {
+  Input &input = inputs_.emplace_back();
+  input.how = Input::How::in_place;
+  input.is_argument = true;
+  input.written = writes > 0;
+  input.writes = writes;
+}
+
 void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     if (!given[i].isTensor())

@@ -24,6 +24,8 @@ public:
   void begin_warm_run(c10::ArrayRef<c10::IValue> given);
   void end_warm_run(c10::ArrayRef<c10::IValue> given);
 
+  /// One more input, past the graph's own. `writes`: of a run, as its version counts them.
+  void add(std::int64_t writes);
   /// Makes the tensors for a capture. Allocates.
   void bind(c10::ArrayRef<c10::IValue> given);
   /// What the graph gets in the capture.

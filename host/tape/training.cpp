@@ -46,7 +46,7 @@ Leaves::Leaves(c10::ArrayRef<c10::IValue> inputs) {
     if (t.requires_grad() && (!t.is_leaf() || has_hooks(t)))
       give_up("records gradients");
     const at::Tensor &grad = grad_of(t);
-    if (grad.defined() && (!is_plain(grad) || grad.requires_grad()))
+    if (grad.defined() && (!is_plain_on_its_device(grad) || grad.requires_grad()))
       give_up("a .grad is no plain tensor");
     leaves_.push_back({i, t.requires_grad(), grad.defined()});
   }
