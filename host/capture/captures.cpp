@@ -2,6 +2,7 @@
 
 #include "capture/eligible.h"
 #include "capture/entry.h"
+#include "capture/writes.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
 #include "tape/training.h"
@@ -33,18 +34,6 @@ bool any_autograd(const jit::Block &block) {
   const auto nodes = block.nodes();
   return std::any_of(nodes.begin(), nodes.end(),
                      [](const jit::Node *node) { return tape::is_autograd_op(*node); });
-}
-
-/// Inputs that an op writes to, by its schema: a view's writes are found by its version.
-std::vector<bool> written_inputs(const jit::Graph &graph) {
-  std::vector<bool> written;
-  for (const jit::Value *input : graph.inputs())
-    written.push_back(
-        std::any_of(input->uses().begin(), input->uses().end(), [](const jit::Use &use) {
-          const auto arguments = tape::written_arguments(*use.user);
-          return std::find(arguments.begin(), arguments.end(), use.offset) != arguments.end();
-        }));
-  return written;
 }
 
 Subject subject_of(const jit::Graph &graph, const Options &options) {
@@ -81,6 +70,7 @@ struct Captures::Impl {
   std::string describe() const;
   std::shared_ptr<Entry> find(c10::ArrayRef<c10::IValue> inputs, std::shared_ptr<Entry> &freed);
   const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const tape::Settings &now) const;
+  std::string place_near(const jit::Node &node) const;
   bool is_possible(c10::ArrayRef<c10::IValue> inputs);
   void give_up(std::string reason) {
     why = std::move(reason);
@@ -117,13 +107,22 @@ bool Captures::Impl::run(jit::Stack &stack) {
   return serving && entry->run(stack);
 }
 
+/// Of the node. A node that stages an `if` has none: then of what it reads.
+std::string Captures::Impl::place_near(const jit::Node &node) const {
+  if (!options.place_of)
+    return {};
+  std::string place = options.place_of(node);
+  if (place.empty() && !node.inputs().empty())
+    place = options.place_of(*node.input(0)->node());
+  return place;
+}
+
 /// Whether the graph can be captured at all. Asked at the first call.
 bool Captures::Impl::is_possible(c10::ArrayRef<c10::IValue> inputs) {
   if (device)
     return true;
   if (const auto reason = not_capturable(graph, inputs, device_of_inputs(inputs))) {
-    const std::string place =
-        reason->node && options.place_of ? options.place_of(*reason->node) : std::string();
+    const std::string place = reason->node ? place_near(*reason->node) : std::string();
     give_up(reason->what + (place.empty() ? place : " at " + place));
   } else if (launches < options.least_launches && !has_autograd) {
     give_up(c10::str("it launches ", launches, " ops, and a CUDA graph pays from ",

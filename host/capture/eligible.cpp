@@ -1,5 +1,6 @@
 #include "capture/eligible.h"
 
+#include "capture/writes.h"
 #include "tape/ops.h"
 #include "tape/training.h"
 
@@ -64,7 +65,7 @@ class Walk {
 public:
   explicit Walk(c10::Device device) : device_(device) {}
 
-  std::optional<Reason> input(std::size_t index, const jit::Value &value,
+  std::optional<Reason> input(const jit::Graph &graph, std::size_t index,
                               const c10::IValue &given) {
     if (given.isNone())
       return std::nullopt;
@@ -73,8 +74,8 @@ public:
     const at::Tensor &t = given.toTensor();
     if (t.device() != device_)
       return Reason{c10::str("input ", index, " lies on ", t.device(), ", not on ", device_,
-                             is_written(value) ? "; an optimizer needs capturable=True" : "")};
-    on_device_[&value] = true;
+                             written_inputs(graph)[index] ? "; an optimizer needs capturable=True" : "")};
+    on_device_[graph.inputs()[index]] = true;
     return std::nullopt;
   }
 
@@ -179,13 +180,6 @@ private:
     return std::nullopt;
   }
 
-  static bool is_written(const jit::Value &value) {
-    return std::any_of(value.uses().begin(), value.uses().end(), [](const jit::Use &use) {
-      const auto written = tape::written_arguments(*use.user);
-      return std::find(written.begin(), written.end(), use.offset) != written.end();
-    });
-  }
-
   const c10::Device device_;
   std::unordered_map<const jit::Value *, bool> on_device_;
 };
@@ -196,7 +190,7 @@ std::optional<Reason> not_capturable(const jit::Graph &graph, c10::ArrayRef<c10:
                                      c10::Device device) {
   Walk walk(device);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (auto reason = walk.input(i, *graph.inputs()[i], inputs[i]))
+    if (auto reason = walk.input(graph, i, inputs[i]))
       return reason;
   return walk.block(*graph.block());
 }

@@ -1,6 +1,7 @@
 #include "capture/entry.h"
 
 #include "capture/eligible.h"
+#include "capture/writes.h"
 #include "signature/grad_read.h"
 
 #include <ATen/core/grad_mode.h>
@@ -119,6 +120,10 @@ bool Entry::make_step(Values inputs) {
   launches_ = count_launches(*step_->graph().block());
   for (const std::int64_t writes : step_->writes_to_gradients())
     inputs_.add(writes);
+  const std::vector<bool> written = written_inputs(step_->graph());
+  for (std::size_t i = 0; i < written.size(); ++i)
+    if (written[i])
+      inputs_.set_written(i);
   return true;
 }
 

@@ -34,7 +34,7 @@ struct Subject {
   Failure (*take_failure)() = nullptr;
   std::size_t arguments; ///< inputs past these are tensors that the body reaches
   bool draws;
-  std::vector<bool> written; ///< inputs that an op writes to, by its schema
+  std::vector<bool> written; ///< inputs that an op writes to
 };
 
 /// One graph for one key: its state, and its capture.

@@ -17,7 +17,7 @@ namespace tracehost::capture {
 class StaticInputs {
 public:
   /// `arguments`: so many inputs, the first, are arguments; the rest are tensors that the body
-  /// reaches. `written`: inputs that an op writes to, by its schema.
+  /// reaches. `written`: inputs that an op writes to.
   StaticInputs(std::size_t count, std::size_t arguments, std::vector<bool> written);
 
   /// Before and after a warm run.
@@ -26,6 +26,8 @@ public:
 
   /// One more input, past the graph's own. `writes`: of a run, as its version counts them.
   void add(std::int64_t writes);
+  /// An op writes to the input.
+  void set_written(std::size_t input) { inputs_[input].written = true; }
   /// Makes the tensors for a capture. Allocates.
   void bind(c10::ArrayRef<c10::IValue> given);
   /// What the graph gets in the capture.
