@@ -22,14 +22,6 @@ namespace {
 constexpr std::size_t kMostKeys = 8; ///< at a time, of one graph
 constexpr int kMostEntries = 32;     ///< of one graph: sizes that never come again cost no more
 
-bool any_writes(const jit::Block &block) {
-  const auto nodes = block.nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
-    return tape::writes(*node) || std::any_of(node->blocks().begin(), node->blocks().end(),
-                                              [](const jit::Block *b) { return any_writes(*b); });
-  });
-}
-
 bool any_autograd(const jit::Block &block) {
   const auto nodes = block.nodes();
   return std::any_of(nodes.begin(), nodes.end(),
@@ -37,8 +29,12 @@ bool any_autograd(const jit::Block &block) {
 }
 
 Subject subject_of(const jit::Graph &graph, const Options &options) {
-  return {graph, options.interpret, options.take_failure, options.arguments,
-          any_draws(*graph.block()), written_inputs(graph)};
+  return {graph,
+          options.interpret,
+          options.take_failure,
+          options.arguments,
+          any_draws(*graph.block()),
+          written_inputs(graph)};
 }
 
 } // namespace
@@ -46,14 +42,12 @@ Subject subject_of(const jit::Graph &graph, const Options &options) {
 struct Captures::Impl {
   Impl(const jit::Graph &graph, Options given)
       : graph(graph), options(std::move(given)), subject(subject_of(graph, options)),
-        launches(count_launches(*graph.block())), writes(any_writes(*graph.block())),
-        has_autograd(any_autograd(*graph.block())) {}
+        launches(count_launches(*graph.block())), has_autograd(any_autograd(*graph.block())) {}
 
   const jit::Graph &graph;
   const Options options;
   const Subject subject;
   const std::size_t launches;
-  const bool writes;
   const bool has_autograd; ///< a backward launches more than the graph says
   const pid_t process = getpid();
   std::atomic<bool> called{false};
@@ -141,8 +135,6 @@ const char *Captures::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs,
     return "autocast, a profiler or a mode is on";
   if (!Key::is_possible(inputs))
     return "an input is no plain tensor";
-  if (writes && !now.included.has(c10::DispatchKey::ADInplaceOrView))
-    return "it writes to tensors in inference mode";
   if (!device->has_pools())
     return "the device's caching allocator is disabled";
   if (device->is_capturing(device_of_inputs(inputs).index()))

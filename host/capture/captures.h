@@ -31,13 +31,16 @@
 ///
 /// Data layout. An entry owns a pool of memory, in which results of the graph's ops lie. Tensors
 /// that stay where they are, as parameters do, are used in place, and the entry keeps their memory
-/// alive. If one has moved, the entry captures again. The graph may write to them:
+/// alive. If one has moved, the entry captures again. The graph may write to them (writes.h):
 ///
 ///     y = batch_norm(x @ w)      x: copied in. w, running_mean: in place
 ///     return y                   y: in the pool, copied out
 ///
-/// Not captured yet: graphs that record or use gradients, calls under autocast or a profiler,
-/// custom ops.
+/// A training step becomes a list of ops without autograd first (training.h). Its gradients are
+/// copied out of the pool, as outputs are.
+///
+/// Not captured yet: results that need gradients, calls and regions under autocast, a profiler,
+/// custom ops, graphs with numbers of the call.
 
 namespace tracehost::capture {
 

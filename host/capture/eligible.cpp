@@ -73,8 +73,9 @@ public:
       return Reason{c10::str("input ", index, " is a number of the call")};
     const at::Tensor &t = given.toTensor();
     if (t.device() != device_)
-      return Reason{c10::str("input ", index, " lies on ", t.device(), ", not on ", device_,
-                             written_inputs(graph)[index] ? "; an optimizer needs capturable=True" : "")};
+      return Reason{
+          c10::str("input ", index, " lies on ", t.device(), ", not on ", device_,
+                   written_inputs(graph)[index] ? "; an optimizer needs capturable=True" : "")};
     on_device_[graph.inputs()[index]] = true;
     return std::nullopt;
   }

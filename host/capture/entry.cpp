@@ -10,12 +10,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace tracehost::capture {
 namespace {
 
-constexpr int kWarmRuns = 2;
+constexpr int kWarmRuns = 2, kWarmRunsOfTraining = 3;
 constexpr std::uint64_t kCallsOfMoves = 20; ///< in which there may be three captures again
 
 /// One capture at a time in the process.
@@ -58,6 +59,10 @@ std::string first_line(const std::exception &error) {
   return text.substr(0, text.find('\n'));
 }
 
+bool needs_gradients(const c10::IValue &value) {
+  return value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf();
+}
+
 } // namespace
 
 Entry::Entry(const Subject &subject, GraphDevice &device, Values inputs, std::size_t launches)
@@ -92,6 +97,10 @@ bool Entry::serve(jit::Stack &stack, Values given) {
     state_ = State::capturing;
   switch (state_) {
   case State::capturing:
+    if (warmed_by_ != std::this_thread::get_id()) {
+      warm(stack);
+      return true;
+    }
     return capture(stack, given);
   case State::ready:
     return replay(stack, given);
@@ -112,8 +121,7 @@ bool Entry::make_step(Values inputs) {
     reject(first_line(error));
     return false;
   }
-  if (const auto reason =
-          not_capturable(step_->graph(), step_->with_gradients(inputs), where_)) {
+  if (const auto reason = not_capturable(step_->graph(), step_->with_gradients(inputs), where_)) {
     reject(reason->what);
     return false;
   }
@@ -127,11 +135,29 @@ bool Entry::make_step(Values inputs) {
   return true;
 }
 
-/// The call itself, on the stream of the capture: libraries make handles and workspaces there.
+/// The call itself, on the stream of the capture: libraries make handles and workspaces for each
+/// stream and thread.
 void Entry::warm(jit::Stack &stack) {
-  const std::vector<c10::IValue> given = jit::last(stack, inputs_.size()).vec();
+  const std::vector<c10::IValue> given = jit::last(stack, subject_.graph.inputs().size()).vec();
   inputs_.begin_warm_run(given);
   const bool grad = at::GradMode::is_enabled();
+  // Results that need gradients would have their backward on that stream as well.
+  if (has_gradients_ && warm_runs_ == 0)
+    subject_.interpret(stack, /*captured=*/false);
+  else
+    run_aside(stack, given);
+  inputs_.end_warm_run(given);
+  warmed_by_ = std::this_thread::get_id();
+  const auto outputs = jit::last(stack, subject_.graph.outputs().size());
+  if (at::GradMode::is_enabled() != grad)
+    reject("it leaves another grad mode");
+  else if (std::any_of(outputs.begin(), outputs.end(), &needs_gradients))
+    reject("its results need gradients");
+  else if (++warm_runs_ == (has_gradients_ ? kWarmRunsOfTraining : kWarmRuns))
+    state_ = State::capturing;
+}
+
+void Entry::run_aside(jit::Stack &stack, Values given) {
   const c10::Stream caller = device_.current(index_), side = device_.side_stream(index_);
   struct Joined {
     GraphDevice &device;
@@ -144,17 +170,16 @@ void Entry::warm(jit::Stack &stack) {
     const OnStream there(device_, side, caller);
     subject_.interpret(stack, /*captured=*/false);
   }
+  const auto use = [&](const at::Tensor &t) {
+    if (t.defined())
+      device_.used_on(t, caller);
+  };
   for (const c10::IValue &output : jit::last(stack, subject_.graph.outputs().size()))
-    if (output.isTensor() && output.toTensor().defined())
-      device_.used_on(output.toTensor(), caller);
+    if (output.isTensor())
+      use(output.toTensor());
   for (const c10::IValue &input : given)
-    if (has_gradients_ && input.isTensor() && grad_of(input.toTensor()).defined())
-      device_.used_on(grad_of(input.toTensor()), caller);
-  inputs_.end_warm_run(given);
-  if (at::GradMode::is_enabled() != grad)
-    reject("it leaves another grad mode");
-  else if (++warm_runs_ == kWarmRuns)
-    state_ = State::capturing;
+    if (has_gradients_ && input.isTensor())
+      use(grad_of(input.toTensor()));
 }
 
 bool Entry::is_stale(Values given) {

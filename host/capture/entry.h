@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tracehost::capture {
@@ -67,6 +68,7 @@ private:
   using Values = c10::ArrayRef<c10::IValue>;
   bool serve(jit::Stack &stack, Values given);
   void warm(jit::Stack &stack);
+  void run_aside(jit::Stack &stack, Values given);
   bool make_step(Values inputs);
   bool capture(jit::Stack &stack, Values given);
   bool compare(jit::Stack &stack, Values given, const Effects &before);
@@ -87,6 +89,7 @@ private:
   std::atomic_flag busy_;
   State state_ = State::warming;
   int warm_runs_ = 0;
+  std::thread::id warmed_by_; ///< the last one
   std::uint64_t calls_ = 0;
   std::array<std::uint64_t, 3> moved_at_{}; ///< calls that captured again, a ring
   std::size_t moves_ = 0;

@@ -57,7 +57,7 @@ void StaticInputs::add(std::int64_t writes) {
 }
 
 void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
     if (!given[i].isTensor())
       continue;
     Input &input = inputs_[i];
@@ -75,7 +75,7 @@ void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
 }
 
 void StaticInputs::end_warm_run(c10::ArrayRef<c10::IValue> given) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < given.size(); ++i) {
     if (!given[i].isTensor())
       continue;
     Input &input = inputs_[i];

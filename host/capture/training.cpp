@@ -48,8 +48,7 @@ bool TrainingStep::holds(c10::ArrayRef<c10::IValue> inputs) const {
   return leaves_.hold(inputs) && gradients_.is_like(gradients(inputs));
 }
 
-std::vector<c10::IValue>
-TrainingStep::with_gradients(c10::ArrayRef<c10::IValue> inputs) const {
+std::vector<c10::IValue> TrainingStep::with_gradients(c10::ArrayRef<c10::IValue> inputs) const {
   std::vector<c10::IValue> given = inputs.vec();
   for (const std::size_t input : flat_.reads)
     given.emplace_back(grad_of(inputs[input].toTensor()));
@@ -73,8 +72,7 @@ void TrainingStep::set_gradients(c10::ArrayRef<c10::IValue> inputs, jit::Stack &
   }
 }
 
-void TrainingStep::append_gradients(c10::ArrayRef<c10::IValue> inputs,
-                                    jit::Stack &results) const {
+void TrainingStep::append_gradients(c10::ArrayRef<c10::IValue> inputs, jit::Stack &results) const {
   for (const tape::FlatGraph::Set &set : flat_.sets)
     if (!set.to_none)
       results.emplace_back(grad_of(inputs[set.input].toTensor()));

@@ -64,8 +64,8 @@ private:
       return of(node.inputs());
     const auto &returns = schema->returns();
     const bool returns_argument =
-        std::find(kMayReturnTheirArgument.begin(), kMayReturnTheirArgument.end(),
-                  schema->name()) != kMayReturnTheirArgument.end();
+        std::find(kMayReturnTheirArgument.begin(), kMayReturnTheirArgument.end(), schema->name()) !=
+        kMayReturnTheirArgument.end();
     if (!returns_argument && std::none_of(returns.begin(), returns.end(),
                                           [](const c10::Argument &r) { return r.alias_info(); }))
       return {};

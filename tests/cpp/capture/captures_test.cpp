@@ -157,6 +157,64 @@ TEST(Captures, RunningStatisticsAreWritten) {
   EXPECT_EQ(f.captures->describe(), "a CUDA graph (1 ops)");
 }
 
+TEST(Captures, InferenceMode) {
+  Program f(kCounts);
+  const at::Tensor w = at::zeros({3}); // of the time before
+  const c10::InferenceMode mode;
+  const at::Tensor v = at::zeros({3});
+  for (const at::Tensor &parameter : {w, v})
+    for (int i = 0; i < 6; ++i) {
+      EXPECT_TRUE(
+          f.call({at::ones({3}), parameter}).back().toTensor().equal(at::full({3}, -1. * i)));
+      EXPECT_TRUE(parameter.equal(at::full({3}, i + 1.))) << i;
+    }
+  EXPECT_EQ(f.captures->describe(), "a CUDA graph (2 ops)");
+  EXPECT_EQ(f.device.count("begin"), 2);
+}
+
+TEST(Captures, WritesThroughAListAreUndoneAfterTheFirstReplay) {
+  Program f("graph(%x : Tensor, %w : Tensor):\n  %one : int = prim::Constant[value=1]()\n"
+            "  %l : Tensor[] = prim::ListConstruct(%w)\n  aten::_foreach_add_(%l, %one)\n"
+            "  %y : Tensor = aten::add(%x, %w, %one)\n  return (%y)");
+  const at::Tensor w = at::zeros({3});
+  for (int i = 1; i <= 6; ++i)
+    EXPECT_TRUE(f.call({at::ones({3}), w}).back().toTensor().equal(at::full({3}, 1. + i))) << i;
+  EXPECT_TRUE(w.equal(at::full({3}, 6.)));
+  EXPECT_EQ(f.captures->describe(), "a CUDA graph (1 ops)");
+}
+
+TEST(Captures, ATrainingStepWithItsGradients) {
+  Program f("graph(%x : Tensor, %w : Tensor):\n  %none : None = prim::Constant()\n"
+            "  %f : bool = prim::Constant[value=0]()\n  %t : bool = prim::Constant[value=1]()\n"
+            "  %a : float = prim::Constant[value=-0.5]()\n"
+            "  tracehost::set_grad(%w, %none)\n"
+            "  %p : Tensor = aten::mul(%x, %w)\n  %l : Tensor = aten::sum(%p, %none)\n"
+            "  %r : Tensor[] = prim::ListConstruct(%l)\n"
+            "  %g : Tensor?[] = prim::ListConstruct(%none)\n"
+            "  %e : Tensor[] = prim::ListConstruct()\n"
+            "  tracehost::backward(%r, %g, %f, %f, %e)\n"
+            "  %d : Tensor = tracehost::read_grad(%w, %f)\n"
+            "  aten::set_grad_enabled(%f)\n  %u : Tensor = aten::add_(%w, %d, %a)\n"
+            "  aten::set_grad_enabled(%t)\n  %y : Tensor = aten::detach(%l)\n  return (%y)");
+  const at::Tensor w = at::zeros({2}).requires_grad_();
+  at::Tensor before, then;
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor x = at::full({2}, 1. + i);
+    f.call({x, w});
+    EXPECT_TRUE(f.served) << f.captures->describe();
+    EXPECT_TRUE(w.grad().equal(x)) << i;
+    EXPECT_TRUE(w.equal(at::full({2}, -.25 * (i + 1) * (i + 2)))) << i << w;
+    EXPECT_FALSE(before.defined() && before.is_same(w.grad()));
+    EXPECT_TRUE(!before.defined() || before.equal(then));
+    before = w.grad();
+    then = x;
+  }
+  EXPECT_EQ(f.captures->describe().substr(0, 14), "a CUDA graph (");
+  w.mutable_grad() = at::Tensor();
+  f.call({at::ones({2}), w});
+  EXPECT_FALSE(f.served); // the step was captured with a gradient there
+}
+
 TEST(Captures, DrawsAreThoseOfPlainRuns) {
   const std::string text = "graph(%x : Tensor):\n  %n : None = prim::Constant()\n"
                            "  %y : Tensor = aten::bernoulli(%x, %n)\n  return (%y)";
@@ -279,6 +337,20 @@ TEST(Captures, AThreadThatFindsTheCaptureTakenRunsPlainly) {
   f.call(at::ones({3}));
   EXPECT_TRUE(f.served);
   EXPECT_FALSE(served);
+}
+
+TEST(Captures, AThreadThatHasNotRunTheGraphWarmsItself) {
+  Program f(doubles());
+  const at::Tensor x = at::ones({3});
+  f.settle(jit::Stack{x}, 2);
+  std::thread([&] {
+    f.call(x);
+    EXPECT_EQ(f.device.count("begin"), 0);
+    f.call(x);
+  }).join();
+  EXPECT_EQ(f.device.count("begin"), 1);
+  EXPECT_TRUE(f.call(x).equal(x * 2));
+  EXPECT_EQ(f.device.count("replay"), 2);
 }
 
 TEST(Captures, TwoGraphsAreNotCapturedAtOnce) {

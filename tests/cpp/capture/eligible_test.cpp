@@ -1,4 +1,5 @@
 #include "capture/eligible.h"
+#include "capture/writes.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/irparser.h>
@@ -156,6 +157,44 @@ TEST(Eligible, AGeneratorOfItsOwn) {
                    "  %y : Tensor = aten::bernoulli(%x, %g)\n  return (%y)",
                    {at::ones({3}), c10::IValue()}),
             "aten::bernoulli draws from a generator of its own");
+}
+
+std::vector<bool> written(const std::string &lines) {
+  jit::Graph graph;
+  jit::parseIR(std::string("graph(%x : Tensor, %w : Tensor):\n"
+                           "  %n : int = prim::Constant[value=0]()\n") +
+                   lines + "  return (%n)",
+               &graph);
+  return written_inputs(graph);
+}
+
+TEST(WrittenInputs, AreWrittenThroughViewsAndLists) {
+  using Written = std::vector<bool>;
+  EXPECT_EQ(written("  %y : Tensor = aten::neg(%w)\n  %z : Tensor = aten::neg_(%y)\n"),
+            (Written{false, false}));
+  EXPECT_EQ(written("  %z : Tensor = aten::neg_(%w)\n"), (Written{false, true}));
+  EXPECT_EQ(written("  %y : Tensor = aten::select(%w, %n, %n)\n  %z : Tensor = aten::t(%y)\n"
+                    "  %u : Tensor = aten::neg_(%z)\n"),
+            (Written{false, true}));
+  EXPECT_EQ(written("  %l : Tensor[] = prim::ListConstruct(%w, %x)\n"
+                    "  aten::_foreach_neg_(%l)\n"),
+            (Written{true, true}));
+  EXPECT_EQ(written("  %p : Tensor[] = aten::unbind(%w, %n)\n  aten::_foreach_neg_(%p)\n"),
+            (Written{false, true}));
+  EXPECT_EQ(written("  %b : bool = prim::Constant[value=1]()\n  %y : Tensor = prim::If(%b)\n"
+                    "    block0():\n      -> (%w)\n    block1():\n      -> (%x)\n"
+                    "  %z : Tensor = aten::neg_(%y)\n"),
+            (Written{true, true}));
+  EXPECT_EQ(written("  %b : bool = prim::Constant[value=1]()\n"
+                    "  %v : Tensor, %u : Tensor = prim::Loop(%n, %b, %x, %w)\n"
+                    "    block0(%i : int, %p : Tensor, %q : Tensor):\n"
+                    "      %z : Tensor = aten::neg_(%p)\n      -> (%b, %q, %q)\n"),
+            (Written{true, true}));
+  const std::string dropped = "  %f : bool = prim::Constant[value=0]()\n"
+                              "  %h : float = prim::Constant[value=0.5]()\n"
+                              "  %y : Tensor = aten::dropout(%w, %h, %f)\n"
+                              "  %z : Tensor = aten::neg_(%y)\n";
+  EXPECT_EQ(written(dropped), (Written{false, true}));
 }
 
 TEST(Eligible, LaunchesAreOpsThatMakeTensors) {
