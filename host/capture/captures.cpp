@@ -7,7 +7,9 @@
 #include "tape/ops.h"
 #include "tape/training.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/jit/ir/constants.h>
 
 #include <unistd.h>
 
@@ -28,6 +30,18 @@ bool any_autograd(const jit::Block &block) {
                      [](const jit::Node *node) { return tape::is_autograd_op(*node); });
 }
 
+bool any_device_without_index(const jit::Block &block) {
+  const auto nodes = block.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
+    const auto value =
+        node->kind() == c10::prim::Constant ? jit::toIValue(node->output()) : std::nullopt;
+    return (value && value->isDevice() && !value->toDevice().has_index() &&
+            !value->toDevice().is_cpu()) ||
+           std::any_of(node->blocks().begin(), node->blocks().end(),
+                       [](const jit::Block *inner) { return any_device_without_index(*inner); });
+  });
+}
+
 Subject subject_of(const jit::Graph &graph, const Options &options) {
   return {graph,
           options.interpret,
@@ -42,13 +56,15 @@ Subject subject_of(const jit::Graph &graph, const Options &options) {
 struct Captures::Impl {
   Impl(const jit::Graph &graph, Options given)
       : graph(graph), options(std::move(given)), subject(subject_of(graph, options)),
-        launches(count_launches(*graph.block())), has_autograd(any_autograd(*graph.block())) {}
+        launches(count_launches(*graph.block())), has_autograd(any_autograd(*graph.block())),
+        follows_current(any_device_without_index(*graph.block())) {}
 
   const jit::Graph &graph;
   const Options options;
   const Subject subject;
   const std::size_t launches;
-  const bool has_autograd; ///< a backward launches more than the graph says
+  const bool has_autograd;    ///< a backward launches more than the graph says
+  const bool follows_current; ///< an op is on the current device
   const pid_t process = getpid();
   std::atomic<bool> called{false};
   std::atomic<bool> never{false}; ///< `why` says why
@@ -137,7 +153,10 @@ const char *Captures::Impl::why_not_now(c10::ArrayRef<c10::IValue> inputs,
     return "an input is no plain tensor";
   if (!device->has_pools())
     return "the device's caching allocator is disabled";
-  if (device->is_capturing(device_of_inputs(inputs).index()))
+  const c10::Device where = device_of_inputs(inputs);
+  if (follows_current && c10::impl::VirtualGuardImpl(where.type()).getDevice() != where)
+    return "another device is the current one";
+  if (device->is_capturing(where.index()))
     return "the caller captures";
   return nullptr;
 }

@@ -174,10 +174,13 @@ private:
     return found != on_device_.end() && found->second;
   }
 
-  static std::optional<c10::Device> device_argument(const jit::Node &node) {
+  /// Without an index it is the current device, which calls that are captured have in common.
+  std::optional<c10::Device> device_argument(const jit::Node &node) const {
     for (const jit::Value *input : node.inputs())
-      if (const auto value = jit::toIValue(input); value && value->isDevice())
-        return value->toDevice();
+      if (const auto value = jit::toIValue(input); value && value->isDevice()) {
+        const c10::Device asked = value->toDevice();
+        return asked.type() == device_.type() && !asked.has_index() ? device_ : asked;
+      }
     return std::nullopt;
   }
 

@@ -217,6 +217,7 @@ bool Entry::record(c10::Stream caller) {
     const c10::Stream side = device_.side_stream(index_);
     pool_ = device_.new_pool();
     has_pool_ = true;
+    device_.wait(side, caller);
     jit::Stack stack = inputs_.stack();
     {
       const OnStream there(device_, side, caller);
@@ -260,6 +261,7 @@ bool Entry::capture(jit::Stack &stack, Values given) {
   std::optional<Effects> before;
   try {
     inputs_.bind(given);
+    inputs_.copy_in(given); // a device that runs what it captures sees values of a call
     before.emplace(inputs_, given, subject_.draws);
   } catch (const std::exception &error) {
     reject(first_line(error));

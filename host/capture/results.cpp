@@ -63,7 +63,8 @@ std::optional<std::string> Results::add(const at::Tensor &output, const StaticIn
   if (output.requires_grad())
     return "needs gradients";
   for (std::size_t i = 0; i < results_.size(); ++i)
-    if (results_[i].value.isTensor() && results_[i].value.toTensor().is_same(output)) {
+    if (results_[i].from != Result::From::earlier && results_[i].value.isTensor() &&
+        results_[i].value.toTensor().is_same(output)) {
       results_.push_back({Result::From::earlier, i, {}});
       return std::nullopt;
     }
@@ -78,7 +79,7 @@ std::optional<std::string> Results::add(const at::Tensor &output, const StaticIn
     if (output.scalar_type() != input.scalar_type())
       return "reinterprets an input's memory";
     results_.push_back(
-        {Result::From::view, i, output, output.storage_offset() - input.storage_offset()});
+        {Result::From::input_view, i, output, output.storage_offset() - input.storage_offset()});
     return std::nullopt;
   }
   const bool is_constant = constants.contains(storage_of(output));
@@ -86,16 +87,31 @@ std::optional<std::string> Results::add(const at::Tensor &output, const StaticIn
   return std::nullopt;
 }
 
-/// Outputs that are parts of one storage get a copy of all of it.
+std::size_t Results::add_source(const at::Tensor &source) {
+  const auto found = std::find_if(sources_.begin(), sources_.end(),
+                                  [&source](const at::Tensor &t) { return t.is_same(source); });
+  if (found != sources_.end())
+    return static_cast<std::size_t>(found - sources_.begin());
+  sources_.push_back(source);
+  return sources_.size() - 1;
+}
+
+/// A view gets a copy of its base. If outputs share memory in another way, they are parts of a copy
+/// of all of it.
 void Results::add_memory(const jit::Stack &outputs, const at::Tensor &output) {
   Result &result = results_.back();
-  const auto shares = [&output](const c10::IValue &other) {
-    return other.isTensor() && other.toTensor().defined() && other.toTensor().has_storage() &&
-           storage_of(other.toTensor()) == storage_of(output) && !other.toTensor().is_same(output);
-  };
-  if (fills_its_storage(output) && std::none_of(outputs.begin(), outputs.end(), shares)) {
-    result.index = sources_.size();
-    sources_.push_back(output);
+  const at::Tensor base = output.is_view() ? at::Tensor(output._base()) : output;
+  const bool shares = std::any_of(outputs.begin(), outputs.end(), [&](const c10::IValue &value) {
+    if (!value.isTensor() || !value.toTensor().defined())
+      return false;
+    const at::Tensor &other = value.toTensor();
+    return other.has_storage() && storage_of(other) == storage_of(base) && !other.is_same(base) &&
+           !(other.is_view() && other._base().is_same(base));
+  });
+  if (fills_its_storage(base) && !shares) {
+    result.from = output.is_view() ? Result::From::view : Result::From::memory;
+    result.index = add_source(base);
+    result.offset = output.storage_offset() - base.storage_offset();
     return;
   }
   result.from = Result::From::part;
@@ -103,11 +119,11 @@ void Results::add_memory(const jit::Stack &outputs, const at::Tensor &output) {
   const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const at::Tensor &source) {
     return storage_of(source) == storage_of(output);
   });
-  result.index = static_cast<std::size_t>(found - sources_.begin());
-  if (found != sources_.end())
-    return;
   const auto bytes = static_cast<std::int64_t>(output.storage().nbytes());
-  sources_.push_back(over(output.storage(), output.options().dtype(at::kByte), 0, {bytes}, {1}));
+  result.index =
+      found != sources_.end()
+          ? static_cast<std::size_t>(found - sources_.begin())
+          : add_source(over(output.storage(), output.options().dtype(at::kByte), 0, {bytes}, {1}));
 }
 
 Results::Storages Results::storages_of_constants(const jit::Block &block) {
@@ -146,7 +162,7 @@ void Results::append(jit::Stack &stack, const std::vector<at::Tensor> &memory,
     at::_foreach_copy_(memory, sources_, /*non_blocking=*/true);
   }
   const std::size_t first = stack.size();
-  for (const Result &result : results_) {
+  for (const Result &result : results_)
     switch (result.from) {
     case Result::From::value:
       stack.push_back(result.value);
@@ -154,27 +170,39 @@ void Results::append(jit::Stack &stack, const std::vector<at::Tensor> &memory,
     case Result::From::input:
       stack.push_back(given[result.index]);
       break;
-    case Result::From::view: {
-      const at::Tensor &captured = result.value.toTensor(), &t = given[result.index].toTensor();
-      stack.emplace_back(
-          t.as_strided(captured.sizes(), captured.strides(), t.storage_offset() + result.offset));
-      break;
-    }
-    case Result::From::memory:
-      stack.emplace_back(memory[result.index]);
-      break;
-    case Result::From::part: {
-      const at::AutoDispatchBelowADInplaceOrView plain;
-      const at::Tensor &captured = result.value.toTensor();
-      stack.emplace_back(over(memory[result.index].storage(), captured.options(), result.offset,
-                              captured.sizes(), captured.strides()));
-      break;
-    }
     case Result::From::earlier:
       stack.push_back(stack[first + result.index]);
       break;
+    default:
+      stack.emplace_back(make(result, memory, given));
     }
+}
+
+at::Tensor Results::make(const Result &result, const std::vector<at::Tensor> &memory,
+                         c10::ArrayRef<c10::IValue> given) const {
+  const at::Tensor &captured = result.value.toTensor();
+  if (result.from == Result::From::part) {
+    const at::AutoDispatchBelowADInplaceOrView plain;
+    return over(memory[result.index].storage(), captured.options(), result.offset, captured.sizes(),
+                captured.strides());
   }
+  if (result.from == Result::From::input_view) {
+    const at::Tensor &t = given[result.index].toTensor();
+    if (!captured.is_view() && captured.sizes() == t.sizes() && captured.strides() == t.strides() &&
+        result.offset == 0)
+      return t.detach();
+    const at::Tensor base = t.requires_grad() ? t.detach() : t;
+    return base.as_strided(captured.sizes(), captured.strides(),
+                           t.storage_offset() + result.offset);
+  }
+  const at::Tensor &base = memory[result.index];
+  at::Tensor made = result.from == Result::From::memory
+                        ? base
+                        : base.as_strided(captured.sizes(), captured.strides(), result.offset);
+  if (!made.is_inference())
+    while (made._version() < captured._version())
+      made.unsafeGetTensorImpl()->bump_version();
+  return made;
 }
 
 } // namespace tracehost::capture

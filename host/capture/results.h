@@ -39,14 +39,17 @@ public:
 
 private:
   struct Result {
-    enum class From : std::uint8_t { value, input, view, memory, part, earlier } from;
+    enum class From : std::uint8_t { value, input, input_view, memory, view, part, earlier } from;
     std::size_t index = 0;   ///< of an input; in sources_; of an output
     c10::IValue value;       ///< a constant; else the capture's tensor
-    std::int64_t offset = 0; ///< a view's from the input's first element; a part's in its storage
+    std::int64_t offset = 0; ///< a view's from its base; a part's in its storage
   };
   std::optional<std::string> add(const at::Tensor &output, const StaticInputs &inputs,
                                  const Storages &constants);
   void add_memory(const torch::jit::Stack &outputs, const at::Tensor &output);
+  std::size_t add_source(const at::Tensor &source);
+  at::Tensor make(const Result &result, const std::vector<at::Tensor> &memory,
+                  c10::ArrayRef<c10::IValue> given) const;
 
   std::vector<Result> results_;
   std::vector<at::Tensor> sources_; ///< in the pool; bytes of whole storages among them

@@ -34,7 +34,7 @@ std::vector<std::string> calls_after_a_failure(Program &f, const std::string &st
 TEST(NotCaptured, ACaptureThatDoesNotBegin) {
   Program f(kAccumulates);
   EXPECT_THAT(calls_after_a_failure(f, "begin"),
-              ElementsAre("pool 1", "begin on s9", "abandon", "drop 1"));
+              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: begin failed");
   EXPECT_EQ(f.device.now, FakeDevice::stream(0));
 }
@@ -42,7 +42,7 @@ TEST(NotCaptured, ACaptureThatDoesNotBegin) {
 TEST(NotCaptured, AnOpThatFailsInTheCapture) {
   Program f(kAccumulates);
   EXPECT_THAT(calls_after_a_failure(f, "op"),
-              ElementsAre("pool 1", "begin on s9", "abandon", "drop 1"));
+              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: op failed");
   EXPECT_EQ(f.device.now, FakeDevice::stream(0));
 }
@@ -50,14 +50,15 @@ TEST(NotCaptured, AnOpThatFailsInTheCapture) {
 TEST(NotCaptured, ACaptureThatIsBroken) {
   Program f(kAccumulates);
   EXPECT_THAT(calls_after_a_failure(f, "end"),
-              ElementsAre("pool 1", "begin on s9", "end", "abandon", "drop 1"));
+              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "end", "abandon", "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: end failed");
 }
 
 TEST(NotCaptured, AFirstReplayThatFails) {
   Program f(kAccumulates);
-  EXPECT_THAT(calls_after_a_failure(f, "replay"),
-              ElementsAre("pool 1", "begin on s9", "end", "replay on s0", "drop 1"));
+  EXPECT_THAT(
+      calls_after_a_failure(f, "replay"),
+      ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "end", "replay on s0", "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its first replay failed: replay failed");
 }
 

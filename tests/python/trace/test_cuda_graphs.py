@@ -237,6 +237,67 @@ def test_threads_share_a_capture():
     assert runs_by(f) == "a CUDA graph (12 ops)"
 
 
+def test_a_capture_that_fails_leaves_the_generator_usable():
+    """A mask as an index waits for the device. Only the capture finds that out."""
+    f = tracehost.function(lambda x, mask: dropout()[0](x)[mask])
+    for x in floats(3, 4, count=8):
+        torch.manual_seed(2)
+        found = f(x, x > 0)
+        torch.manual_seed(2)
+        assert torch.equal(found, dropout()[0](x)[x > 0])
+    assert runs_by(f).startswith("the interpreter: its capture failed: "), runs_by(f)
+    assert "at test_cuda_graphs.py:" in runs_by(f)
+
+
+def test_a_cache_is_written_in_inference_mode():
+    cache, eager = torch.zeros(8, 4, device="cuda"), torch.zeros(8, 4, device="cuda")
+
+    @tracehost.function
+    def f(x, i):
+        cache.index_copy_(0, i, chain(x))
+        return cache.sum(0)
+
+    with torch.inference_mode():
+        for k in range(8):
+            x = torch.full((1, 4), float(k), device="cuda")
+            eager[k] = chain(x)
+            assert torch.equal(f(x, torch.tensor([k], device="cuda")), eager.sum(0))
+    assert torch.equal(cache, eager)
+    assert runs_by(f) == "a CUDA graph (14 ops)"
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
+def test_the_second_device():
+    f = tracehost.function(chain)
+    for _ in range(8):
+        x = torch.randn(3, 4, device="cuda:1")
+        assert torch.equal(f(x), chain(x))
+    assert runs_by(f) == "a CUDA graph (12 ops)"
+
+
+def test_gradients_that_are_kept_are_not_overwritten():
+    w = torch.ones(3, device="cuda", requires_grad=True)
+
+    @tracehost.function
+    def f(x):
+        w.grad = None
+        loss = (chain(w) * x).sum()
+        loss.backward()
+        return w.grad, w.detach(), w.detach()[1:]
+
+    kept = []
+    for k in range(8):
+        x = torch.full((3,), float(k), device="cuda")
+        grad, same, part = f(x)
+        assert grad is w.grad
+        assert same.data_ptr() == w.data_ptr() and not same.requires_grad
+        assert part.data_ptr() == w[1:].data_ptr() and not part.requires_grad
+        kept.append(grad)
+    assert runs_by(f).startswith("a CUDA graph ("), runs_by(f)
+    for k, grad in enumerate(kept):
+        torch.testing.assert_close(grad, kept[1] * k)
+
+
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
     "adam": lambda p: torch.optim.Adam(p, lr=0.1, capturable=True),
