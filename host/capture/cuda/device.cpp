@@ -64,12 +64,17 @@ public:
   }
   bool has_pools() override { return c10::cuda::CUDACachingAllocator::isEnabled(); }
 
-  /// One stream for each device: libraries keep a workspace for each stream.
+  /// One stream for each device, made here. Streams of torch's pool come round to others, whose
+  /// work would go into the capture.
   c10::Stream side_stream(c10::DeviceIndex device) override {
     const std::scoped_lock lock(streams_);
     auto &side = sides_.at(static_cast<std::size_t>(device));
-    if (!side)
-      side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device).unwrap();
+    if (!side) {
+      const c10::cuda::CUDAGuard there(device);
+      cudaStream_t made = nullptr;
+      C10_CUDA_CHECK(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, 0));
+      side = c10::cuda::getStreamFromExternal(made, device).unwrap();
+    }
     return *side;
   }
   c10::Stream current(c10::DeviceIndex device) override {
