@@ -62,7 +62,7 @@ Effects::Effects(const StaticInputs &inputs, c10::ArrayRef<c10::IValue> given, b
     : device_(device_of_inputs(given)) {
   const at::AutoDispatchBelowADInplaceOrView plain;
   for (std::size_t i = 0; i < given.size(); ++i)
-    if (inputs.is_written(i)) {
+    if (inputs.is_written(i) && given[i].isTensor()) {
       const at::Tensor now = without_repeats(given[i].toTensor());
       written_.emplace_back(i, at::empty_strided(now.sizes(), now.strides(), now.options()));
       written_.back().second.copy_(now, /*non_blocking=*/true);

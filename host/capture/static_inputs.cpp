@@ -44,8 +44,13 @@ StaticInputs::StaticInputs(std::size_t count, std::size_t arguments, std::vector
 }
 
 bool StaticInputs::is_at(const Input &input, const at::Tensor &t) {
-  return input.storage.unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl() &&
+  return input.seen && input.seen->_unsafe_get_target() == t.storage().unsafeGetStorageImpl() &&
          input.address == t.const_data_ptr();
+}
+
+void StaticInputs::see(Input &input, const at::Tensor &t) {
+  input.address = t.const_data_ptr();
+  input.seen = t.storage().getWeakStorageImpl();
 }
 
 void StaticInputs::add(std::int64_t writes) {
@@ -68,9 +73,7 @@ void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
       input.how = Input::How::in_place;
     else if (moved)
       input.how = Input::How::copied;
-    const bool in_place = input.how == Input::How::in_place;
-    input.address = t.const_data_ptr();
-    input.storage = in_place ? t.storage() : c10::Storage();
+    see(input, t);
   }
 }
 
@@ -99,11 +102,10 @@ void StaticInputs::bind(c10::ArrayRef<c10::IValue> given) {
       continue;
     const at::Tensor &t = given[i].toTensor();
     if (input.how == Input::How::in_place) {
-      input.address = t.const_data_ptr();
+      see(input, t);
       input.storage = t.storage();
       input.fixed = t.variable_data();
     } else {
-      input.storage = {};
       input.fixed = own_memory_like(t);
       to_.push_back(without_repeats(input.fixed));
     }
@@ -113,8 +115,10 @@ void StaticInputs::bind(c10::ArrayRef<c10::IValue> given) {
 void StaticInputs::unbind() {
   to_.clear();
   from_.clear();
-  for (Input &input : inputs_)
+  for (Input &input : inputs_) {
+    input.storage = {};
     input.fixed.reset();
+  }
 }
 
 torch::jit::Stack StaticInputs::stack() const {

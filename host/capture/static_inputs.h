@@ -6,6 +6,7 @@
 #include <c10/util/ArrayRef.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tracehost::capture {
@@ -61,10 +62,13 @@ private:
     std::int64_t version = 0; ///< before the warm run
     std::int64_t writes = 0;  ///< of a run, as the version counts them
     const void *address = nullptr;
-    c10::Storage storage; ///< kept: its memory must not become another tensor's
+    /// Of the last warm run, or of the capture. No later tensor has the same one.
+    std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> seen;
+    c10::Storage storage; ///< of a capture, used in place: its memory is kept
     at::Tensor fixed;     ///< what the capture has; undefined: there is no capture
   };
   static bool is_at(const Input &input, const at::Tensor &t);
+  static void see(Input &input, const at::Tensor &t);
 
   std::vector<Input> inputs_;
   std::vector<at::Tensor> to_;   ///< of copy_in

@@ -114,6 +114,21 @@ TEST(Captures, TheMemoryOfAParameterIsKept) {
   EXPECT_TRUE(memory.expired());
 }
 
+TEST(Captures, TheMemoryOfArgumentsIsNotKeptWithoutACapture) {
+  Program f(doubles());
+  f.device.fails_at["begin"] = 1;
+  for (int i = 0; i < 5; ++i) {
+    std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
+    {
+      const at::Tensor x = at::ones({3});
+      memory = x.storage().getWeakStorageImpl();
+      f.call(x);
+    }
+    EXPECT_TRUE(memory->expired()) << i;
+  }
+  EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: begin failed");
+}
+
 TEST(Captures, WritesToAParameterHappenOnceACall) {
   Program f(kCounts);
   const at::Tensor x = at::ones({3}), w = at::zeros({3}), plain = at::zeros({3});
