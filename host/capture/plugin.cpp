@@ -1,5 +1,7 @@
 #include "capture/plugin.h"
 
+#include <torch/version.h>
+
 #include <dlfcn.h>
 
 #include <mutex>
@@ -28,7 +30,12 @@ std::string path_of_plugin() {
   return slash == std::string::npos ? kLibrary : here.substr(0, slash + 1) + kLibrary;
 }
 
+/// After a capture that failed, the generator of an older torch stays in it. Random ops then raise.
+constexpr bool kGeneratorSurvives = TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15;
+
 Loaded load_plugin() {
+  if (!kGeneratorSurvives)
+    return {nullptr, "no CUDA graphs before torch 2.15"};
   void *library = dlopen(path_of_plugin().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *error = dlerror();

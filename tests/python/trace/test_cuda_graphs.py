@@ -9,7 +9,13 @@ import torch.nn.functional as F
 import tracehost
 from torch import nn
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
+    pytest.mark.skipif(
+        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
+        reason="CUDA graphs need torch 2.15",
+    ),
+]
 
 CALLS = 20
 
