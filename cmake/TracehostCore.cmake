@@ -3,7 +3,7 @@ set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT
     TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}")
 
 set(core_sources)
-foreach(folder signature event region tape program cache shapes trace staging validate function report archive runtime)
+foreach(folder signature event region tape capture program cache shapes trace staging validate function report archive runtime)
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
   list(APPEND core_sources ${found})
 endforeach()

@@ -12,6 +12,9 @@ set_target_properties(tracehost_core PROPERTIES EXPORT_NAME runtime)
 set_target_properties(tracehost_headers PROPERTIES EXPORT_NAME headers)
 install(TARGETS tracehost_core tracehost_headers EXPORT tracehost-runtime-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${no_link} INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+if(TARGET tracehost_cuda) # loaded from beside the runtime
+  install(TARGETS tracehost_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(EXPORT tracehost-runtime-targets NAMESPACE tracehost:: DESTINATION "${package}")
 if(TARGET tracehost_embed)
   install(TARGETS tracehost_embed EXPORT tracehost-embed-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${no_link})

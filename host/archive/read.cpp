@@ -122,7 +122,8 @@ private:
     unbind(*graph, record);
     move_(*graph);
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
-                                     ProgramOptions{.optimizes = optimizes_});
+                                     ProgramOptions{.optimizes = optimizes_,
+                                                    .arguments = record.signature.slots.size()});
   }
 
   /// Attributes as inputs, results as outputs.

@@ -289,7 +289,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
       std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size(),
                                 ProgramOptions{.merges = !has_gradients(made->signature),
                                                .changes = traced.changes,
-                                               .optimizes = counters_->identity.optimizes});
+                                               .optimizes = counters_->identity.optimizes,
+                                               .arguments = slots.size()});
   made->first_call = body.session().caller();
   made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};

@@ -23,6 +23,7 @@ std::atomic<std::uint64_t> interruptions{1};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
 constexpr std::uint64_t kNobody = 0;
 thread_local bool signalled = false;        ///< a check has thrown
+thread_local bool uninterrupted = false;    ///< in such a scope
 thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
 
 void interruptible(jit::Stack &) { ask_for_interruption(); }
@@ -36,6 +37,8 @@ const jit::RegisterOperators
 void ask_for_interruption() {
   using Clock = std::chrono::steady_clock;
   thread_local Clock::time_point last{};
+  if (uninterrupted) [[unlikely]]
+    return;
   if (begun != kNobody && begun != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
     throw EndRun();
   const auto check = asks.load(std::memory_order_relaxed);
@@ -63,6 +66,10 @@ Interruptible::Interruptible() noexcept
 Interruptible::~Interruptible() { begun = outer_; }
 
 void set_interruption_check(void (*check)()) { asks = check; }
+
+Uninterrupted::Uninterrupted(bool active) noexcept
+    : outer_(std::exchange(uninterrupted, uninterrupted || active)) {}
+Uninterrupted::~Uninterrupted() { uninterrupted = outer_; }
 
 bool take_signalled() { return std::exchange(signalled, false); }
 

@@ -21,6 +21,18 @@ void set_interruption_check(void (*check)());
 /// What the op does: asks, and throws EndRun or what the check throws to end the run.
 void ask_for_interruption();
 
+/// For a scope: this thread's runs do not ask. For one that is not the call itself.
+class Uninterrupted {
+public:
+  explicit Uninterrupted(bool active) noexcept;
+  ~Uninterrupted();
+  Uninterrupted(const Uninterrupted &) = delete;
+  Uninterrupted &operator=(const Uninterrupted &) = delete;
+
+private:
+  const bool outer_;
+};
+
 /// Whether the check has thrown on this thread since this was asked.
 bool take_signalled();
 

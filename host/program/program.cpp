@@ -1,5 +1,7 @@
 #include "program/program.h"
 
+#include "capture/captures.h"
+#include "capture/plugin.h"
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/checks.h"
@@ -20,6 +22,8 @@
 #include <torch/csrc/jit/runtime/instruction.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -71,6 +75,9 @@ struct Program::Impl {
   bool saves = false;          ///< what a check may restore
   bool changes = true;         ///< what was there before the run
   std::unique_ptr<tape::Tapes> tapes;
+  std::unique_ptr<capture::Captures> captures; ///< instead of the tapes, if its tensors are on CUDA
+  enum class Where : std::uint8_t { unknown, host, device };
+  mutable std::atomic<Where> where{Where::unknown}; ///< the tensors of its calls are
 
   std::size_t graph_bytes = 0;
 
@@ -79,6 +86,8 @@ struct Program::Impl {
   void run_in_modes(jit::Stack &stack, bool undoes) const;
   void interpret(jit::Stack &stack, bool undoes) const;
   bool run_tape(jit::Stack &stack) const;
+  void optimize(std::size_t arguments);
+  bool is_on_device(const jit::Stack &stack) const;
 };
 
 namespace {
@@ -94,6 +103,12 @@ bool is_raise(const std::exception_ptr &error) {
   } catch (...) {
     return false;
   }
+}
+
+/// Of a run that was captured, and not executed.
+capture::Failure take_failure() {
+  std::exception_ptr error = take_op_error();
+  return {std::move(error), take_op_place()};
 }
 
 /// Throws what the op threw, as OpFailed if `undoes`.
@@ -143,8 +158,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   if (options.optimizes)
-    impl_->tapes =
-        std::make_unique<tape::Tapes>(*impl_->graph, &ask_for_interruption, impl_->dropped);
+    impl_->optimize(options.arguments);
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
       if (!is_call(*node))
@@ -154,6 +168,34 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     });
 }
 Program::~Program() = default;
+
+void Program::Impl::optimize(std::size_t arguments) {
+  tapes = std::make_unique<tape::Tapes>(*graph, &ask_for_interruption, dropped);
+  capture::Options options;
+  options.interpret = [this](jit::Stack &stack, bool captured) {
+    const Uninterrupted if_captured(captured);
+    jit::InterpreterState(code).run(stack);
+  };
+  options.take_failure = &take_failure;
+  options.place_of = &place_of;
+  options.find_device = &capture::plugin_device;
+  options.arguments = arguments;
+  captures = std::make_unique<capture::Captures>(*graph, std::move(options));
+}
+
+/// The devices of inputs are part of the signature: the first call says where they are.
+bool Program::Impl::is_on_device(const jit::Stack &stack) const {
+  Where found = where.load(std::memory_order_relaxed);
+  if (found == Where::unknown) [[unlikely]] {
+    const auto inputs = jit::last(stack, graph->inputs().size());
+    const bool any = std::any_of(inputs.begin(), inputs.end(), [](const c10::IValue &input) {
+      return input.isTensor() && input.toTensor().is_cuda();
+    });
+    found = any ? Where::device : Where::host;
+    where.store(found, std::memory_order_relaxed);
+  }
+  return found == Where::device;
+}
 
 void Program::Impl::run(jit::Stack &stack, bool undoes) const {
   if (!saves)
@@ -187,10 +229,13 @@ bool Program::Impl::run_tape(jit::Stack &stack) const {
 }
 
 void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
-  if (tapes && run_tape(stack))
+  const bool on_device = captures && is_on_device(stack);
+  if (tapes && !on_device && run_tape(stack))
     return;
   const bool grad = at::GradMode::is_enabled();
   try {
+    if (on_device && captures->run(stack))
+      return;
     jit::InterpreterState(code).run(stack);
   } catch (const FailedCheck &failed) {
     at::GradMode::set_enabled(grad);
@@ -235,7 +280,11 @@ std::size_t Program::bytes() const { return impl_->graph_bytes; }
 bool Program::long_running() const { return impl_->long_running; }
 bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }
-std::string Program::runs_by() const { return impl_->tapes ? impl_->tapes->describe() : ""; }
+std::string Program::runs_by() const {
+  if (impl_->captures && impl_->captures->has_calls())
+    return impl_->captures->describe();
+  return impl_->tapes ? impl_->tapes->describe() : "";
+}
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
 std::string Program::take_failed_at() { return take_op_place(); }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,8 +26,11 @@ struct ProgramOptions {
   bool merges = false;
   /// It may change what was there before the run.
   bool changes = true;
-  /// Settled calls run on kernel tapes (tape/tapes.h), with the interpreter's bits.
+  /// Settled calls run on kernel tapes (tape/tapes.h), or as CUDA graphs (capture/captures.h), with
+  /// the interpreter's bits.
   bool optimizes = false;
+  /// Inputs past these are tensors that the body reaches; by default there are none.
+  std::size_t arguments = std::numeric_limits<std::size_t>::max();
 };
 
 /// A runnable graph. What it computes never changes; may run on several threads at once.
@@ -60,8 +64,8 @@ public:
   bool long_running() const;
   bool runs_engine() const;  ///< it has a backward pass, which reads and writes `.grad`s
   bool calls_python() const; ///< by a py_function: it runs in this process only
-  /// What runs settled calls: `a tape + 3 regions (41 of 43 ops)`, `the interpreter`, `the
-  /// interpreter, as aten::rand draws`. Empty: it does not optimize.
+  /// What runs settled calls: `a tape + 3 regions (41 of 43 ops)`, `a CUDA graph (41 ops)`, `the
+  /// interpreter: aten::rand draws`. Empty: it does not optimize.
   std::string runs_by() const;
   const torch::jit::Graph &graph() const;
   std::shared_ptr<torch::jit::Graph> copy_graph() const;

@@ -66,7 +66,7 @@ void FlatValues::know_moved(const at::Tensor &t) {
 jit::Value *FlatValues::of(const at::Tensor &t) {
   if (!t.defined())
     return graph_.insertConstant(c10::IValue());
-  if (!is_plain(t))
+  if (!is_plain_on_its_device(t))
     give_up("it makes a tensor that is not plain");
   if (const auto known = known_.find(place_of(t)); known != known_.end())
     return known->second;

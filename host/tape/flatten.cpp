@@ -19,10 +19,11 @@ namespace {
 
 class Flattening {
 public:
-  Flattening(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs)
-      : graph_(graph), grad_(c10::GradMode::is_enabled()), made_(std::make_shared<jit::Graph>()),
-        tensors_(*made_) {
-    check_size_of_copies(inputs);
+  Flattening(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool limited)
+      : limited_(limited), graph_(graph), grad_(c10::GradMode::is_enabled()),
+        made_(std::make_shared<jit::Graph>()), tensors_(*made_) {
+    if (limited_)
+      check_size_of_copies(inputs);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph.inputs()[i], inputs[i]);
     for (const jit::Value *input : graph.inputs())
@@ -33,7 +34,7 @@ public:
   FlatGraph make() {
     for (const jit::Node *node : graph_.nodes()) {
       add(*node);
-      limit_.check();
+      check_limit();
     }
     if (c10::GradMode::is_enabled() != grad_)
       give_up("it leaves another grad mode");
@@ -223,7 +224,7 @@ private:
 
   /// One op that has come through autograd.
   void write_down(const c10::OperatorHandle &op, jit::Stack &stack) {
-    limit_.check();
+    check_limit();
     const c10::FunctionSchema &schema = op.schema();
     const std::size_t count = schema.arguments().size();
     std::vector<jit::Value *> inputs;
@@ -300,7 +301,13 @@ private:
     }
   }
 
+  void check_limit() const {
+    if (limited_)
+      limit_.check();
+  }
+
   const TimeLimit limit_;
+  const bool limited_;
   const jit::Graph &graph_;
   const bool grad_;
   std::shared_ptr<jit::Graph> made_;
@@ -318,9 +325,9 @@ private:
 
 } // namespace
 
-FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs) {
+FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool limited) {
   const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
-  return Flattening(graph, inputs).make();
+  return Flattening(graph, inputs, limited).make();
 }
 
 } // namespace tracehost::tape

@@ -26,11 +26,13 @@ bool has_tangent(const at::TensorImpl &t) {
   return meta && meta->fw_grad_ && !meta->fw_grad_->empty();
 }
 
-bool is_plain(const at::Tensor &t) {
-  return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
-         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() && !at::isQIntType(t.scalar_type()) &&
+bool is_plain_on_its_device(const at::Tensor &t) {
+  return t.defined() && t.layout() == at::kStrided && t.has_storage() && !t.is_conj() &&
+         !t.is_neg() && !t._is_zerotensor() && !at::isQIntType(t.scalar_type()) &&
          !t.unsafeGetTensorImpl()->is_python_dispatch() && !has_tangent(*t.unsafeGetTensorImpl());
 }
+
+bool is_plain(const at::Tensor &t) { return is_plain_on_its_device(t) && t.device().is_cpu(); }
 
 Settings Settings::now() {
   const auto local = c10::impl::tls_local_dispatch_key_set();

@@ -34,7 +34,9 @@ bool are_products_ieee();
 /// Whether forward-mode AD has given it a tangent.
 bool has_tangent(const at::TensorImpl &t);
 
-/// A tensor that is nothing but values in memory of the CPU.
+/// A tensor that is nothing but values in memory of its device.
+bool is_plain_on_its_device(const at::Tensor &t);
+/// The same on the CPU.
 bool is_plain(const at::Tensor &t);
 
 /// Where a tensor's values lie: the first byte, and the one behind the last.

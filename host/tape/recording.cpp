@@ -71,9 +71,11 @@ at::Tensor copy_of(const at::Tensor &t) {
   const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
   at::Tensor memory = at::empty({static_cast<std::int64_t>(bytes / t.itemsize())},
                                 t.options().requires_grad(false));
-  if (bytes > 0)
-    std::memcpy(memory.mutable_data_ptr(), t.const_data_ptr(), bytes);
   const at::AutoDispatchBelowADInplaceOrView no_view;
+  if (bytes > 0 && t.device().is_cpu())
+    std::memcpy(memory.mutable_data_ptr(), t.const_data_ptr(), bytes);
+  else if (bytes > 0)
+    memory.copy_(t.as_strided(memory.sizes(), {1}, t.storage_offset()));
   return memory.as_strided(t.sizes(), t.strides(), 0);
 }
 

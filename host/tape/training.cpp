@@ -42,7 +42,9 @@ std::optional<at::ScalarType> grad_dtype_of(const at::Tensor &t) {
 }
 
 /// A .grad that a tape can read or replace.
-bool can_be_given(const at::Tensor &grad) { return is_plain(grad) && !grad.requires_grad(); }
+bool can_be_given(const at::Tensor &grad) {
+  return is_plain_on_its_device(grad) && !grad.requires_grad();
+}
 
 } // namespace
 

@@ -75,8 +75,9 @@ struct FlatGraph {
   Versions versions; ///< of its inputs and outputs
 };
 
-/// Runs the graph once, on copies. Throws NoTape, and what an op throws.
-FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
+/// Runs the graph once, on copies. Throws NoTape, and what an op throws. `limited`: it gives up if
+/// that takes long, or much memory.
+FlatGraph flatten(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool limited = true);
 
 /// Whether the node reads or sets a .grad, or runs a backward.
 bool is_autograd_op(const jit::Node &node);

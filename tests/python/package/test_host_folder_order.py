@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 ORDER = [
-    "include", "shapes", "signature", "event", "region", "tape", "program", "cache", "trace", "staging", "validate", "function", "report", "archive",
+    "include", "shapes", "signature", "event", "region", "tape", "capture", "program", "cache", "trace", "staging", "validate", "function", "report", "archive",
     "runtime", "interpreter", "embed", "cli",
 ]  # fmt: skip
 # interpreter/ is libpython and nothing else; cli/ is interpreter/ and no other folder: the binary must not need torch.
