@@ -1,5 +1,6 @@
 #include "capture/eligible.h"
 #include "capture/entry.h"
+#include "capture/side_stream.h"
 #include "capture/writes.h"
 
 #include <c10/util/Exception.h>
@@ -11,24 +12,6 @@
 
 namespace tracehost::capture {
 namespace {
-
-/// One capture at a time in the process.
-constinit std::atomic_flag captures_now;
-
-class OnlyCapture {
-public:
-  OnlyCapture() : mine_(!captures_now.test_and_set(std::memory_order_acquire)) {}
-  ~OnlyCapture() {
-    if (mine_)
-      captures_now.clear(std::memory_order_release);
-  }
-  OnlyCapture(const OnlyCapture &) = delete;
-  OnlyCapture &operator=(const OnlyCapture &) = delete;
-  explicit operator bool() const { return mine_; }
-
-private:
-  const bool mine_;
-};
 
 std::string first_line(const std::exception &error) {
   const auto *c10_error = dynamic_cast<const c10::Error *>(&error);
@@ -119,8 +102,8 @@ bool Entry::record(c10::Stream caller) {
 /// Captures in the place of a call. The call's results are those of a plain run, which the first
 /// replay is compared with.
 bool Entry::capture(jit::Stack &stack, Values given) {
-  const OnlyCapture only;
-  if (!only)
+  const SideStreamUse use;
+  if (!use)
     return false;
   release();
   home_ = last_ = device_.current(index_);

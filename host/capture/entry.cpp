@@ -1,5 +1,6 @@
 #include "capture/entry.h"
 
+#include "capture/side_stream.h"
 #include "signature/grad_read.h"
 
 #include <ATen/core/grad_mode.h>
@@ -36,10 +37,8 @@ bool Entry::run(jit::Stack &stack) {
   const auto inputs = jit::last(stack, subject_.graph.inputs().size());
   if (state_ == State::not_captured || (has_gradients_ && !tape::records_plainly()))
     return false;
-  if (state_ == State::warming) {
-    warm(stack);
-    return true;
-  }
+  if (state_ == State::warming)
+    return warm(stack);
   if (has_gradients_ && !step_ && !make_step(inputs))
     return false;
   if (!step_)
@@ -55,10 +54,8 @@ bool Entry::serve(jit::Stack &stack, Values given) {
     state_ = State::capturing;
   switch (state_) {
   case State::capturing:
-    if (warmed_by_ != std::this_thread::get_id()) {
-      warm(stack);
-      return true;
-    }
+    if (warmed_by_ != std::this_thread::get_id())
+      return warm(stack);
     return capture(stack, given);
   case State::ready:
     return replay(stack, given);
@@ -71,7 +68,10 @@ bool Entry::serve(jit::Stack &stack, Values given) {
 
 /// The call itself, on the stream of the capture: libraries make handles and workspaces for each
 /// stream and thread.
-void Entry::warm(jit::Stack &stack) {
+bool Entry::warm(jit::Stack &stack) {
+  const SideStreamUse use;
+  if (!use)
+    return false;
   const std::vector<c10::IValue> given = jit::last(stack, subject_.graph.inputs().size()).vec();
   inputs_.begin_warm_run(given);
   const bool grad = at::GradMode::is_enabled();
@@ -89,6 +89,7 @@ void Entry::warm(jit::Stack &stack) {
     reject("its results need gradients");
   else if (++warm_runs_ == (has_gradients_ ? kWarmRunsOfTraining : kWarmRuns))
     state_ = State::capturing;
+  return true;
 }
 
 void Entry::run_aside(jit::Stack &stack, Values given) {
