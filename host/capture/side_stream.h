@@ -19,7 +19,7 @@ public:
   explicit operator bool() const { return mine_; }
 
 private:
-  static inline constinit std::atomic_flag taken_{};
+  static constinit inline std::atomic_flag taken_{};
   const bool mine_;
 };
 
