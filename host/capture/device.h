@@ -57,4 +57,20 @@ public:
   virtual void replay(Captured &captured, c10::Stream stream) = 0;
 };
 
+/// Another stream is this thread's current one.
+class OnStream {
+public:
+  OnStream(GraphDevice &device, c10::Stream stream, c10::Stream before)
+      : device_(device), before_(before) {
+    device_.set_current(stream);
+  }
+  ~OnStream() { device_.set_current(before_); }
+  OnStream(const OnStream &) = delete;
+  OnStream &operator=(const OnStream &) = delete;
+
+private:
+  GraphDevice &device_;
+  const c10::Stream before_;
+};
+
 } // namespace tracehost::capture

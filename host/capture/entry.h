@@ -67,7 +67,7 @@ private:
 
   using Values = c10::ArrayRef<c10::IValue>;
   bool serve(jit::Stack &stack, Values given);
-  void warm(jit::Stack &stack);
+  bool warm(jit::Stack &stack);
   void run_aside(jit::Stack &stack, Values given);
   bool make_step(Values inputs);
   bool capture(jit::Stack &stack, Values given);

@@ -337,13 +337,15 @@ TEST(Captures, AThreadThatHasNotRunTheGraphWarmsItself) {
 }
 
 TEST(Captures, TwoGraphsAreNotCapturedAtOnce) {
-  Program f(doubles()), g(doubles());
+  Program f(doubles()), g(doubles()), warms(doubles());
   f.settle(at::ones({3}), 2);
   g.settle(at::ones({3}), 2);
   f.device.in_replay = [&] { // the first replay belongs to the capture
     f.device.in_replay = nullptr;
     g.call(at::ones({3}));
     EXPECT_FALSE(g.served);
+    warms.call(at::ones({3})); // on the stream of the capture
+    EXPECT_FALSE(warms.served);
   };
   f.call(at::ones({3}));
   EXPECT_TRUE(f.served);

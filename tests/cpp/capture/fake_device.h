@@ -77,8 +77,8 @@ public:
   void replay(Captured &captured, c10::Stream s) override {
     calls.push_back("replay on " + name(s));
     fail("replay");
-    if (in_replay)
-      in_replay();
+    if (const auto meanwhile = in_replay) // a copy: it may end itself
+      meanwhile();
     const Work &work = dynamic_cast<Work &>(captured);
     jit::Stack stack = work.inputs;
     work.run(stack);

@@ -304,6 +304,28 @@ def test_gradients_that_are_kept_are_not_overwritten():
         torch.testing.assert_close(grad, kept[1] * k)
 
 
+def test_threads_that_capture_and_use_memory():
+    f = tracehost.function(chain)
+    wrong = []
+
+    def work(first):
+        stream = torch.cuda.Stream()
+        for i in range(60):
+            with torch.cuda.stream(stream if i % 3 else torch.cuda.default_stream()):
+                x = torch.randn(1 + (i + first) % 5, 4, device="cuda")
+                kept = [torch.empty(1 + (7 * i + j) % 97, device="cuda") for j in range(5)]
+                if not torch.equal(f(x), chain(x)):
+                    wrong.append((first, i, len(kept)))
+
+    threads = [threading.Thread(target=work, args=[k]) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert "failed" not in str([one.runs_by for one in f.specializations()])
+
+
 OPTIMIZERS = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
     "adam": lambda p: torch.optim.Adam(p, lr=0.1, capturable=True),
