@@ -16,8 +16,9 @@
 ///         y = y * x                      block: (y, x) -> y * x, n + 1: one tape, run n times
 ///
 /// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
-/// the op gives a copy. Where a caller could see it (the result is an output of the graph, the
-/// graph writes to it, or it had gaps), the graph has no tape, or the run ends early.
+/// the op gives a copy. A caller could see that the result is a copy if it is an output of
+/// the graph, if the graph writes to it, or if it had gaps. Then the graph has no tape, or the run
+/// ends early.
 
 namespace tracehost::tape {
 

@@ -2,6 +2,7 @@
 
 #include "tape/guards.h"
 
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -13,7 +14,10 @@ const c10::Symbol kNumber = c10::Symbol::fromQualString("tracehost::number");
 const c10::Symbol kViewOfBase = c10::Symbol::fromQualString("tracehost::view_of_base");
 
 /// as_strided() from where the tensor lies, which may be elsewhere in its memory at each call.
+/// `no_grad`: as a view that is made without gradients, on which autograd forbids some writes.
 void run_view_of_base(jit::Stack &stack) {
+  const bool no_grad = jit::pop(stack).toBool();
+  const at::AutoGradMode mode(c10::GradMode::is_enabled() && !no_grad);
   const std::int64_t offset = jit::pop(stack).toInt();
   const auto strides = jit::pop(stack).toIntVector(), sizes = jit::pop(stack).toIntVector();
   const at::Tensor base = jit::pop(stack).toTensor();
@@ -21,7 +25,8 @@ void run_view_of_base(jit::Stack &stack) {
 }
 
 const jit::RegisterOperators registered_view({jit::Operator(
-    "tracehost::view_of_base(Tensor(a) base, int[] sizes, int[] strides, int offset) -> Tensor(a)",
+    "tracehost::view_of_base(Tensor(a) base, int[] sizes, int[] strides, int offset, "
+    "bool no_grad) -> Tensor(a)",
     &run_view_of_base, c10::AliasAnalysisKind::FROM_SCHEMA)});
 
 } // namespace
@@ -123,12 +128,14 @@ jit::Value *FlatValues::view_of_base(const at::Tensor &t) {
   const at::Tensor base(t._base());
   if (base.requires_grad()) // here it would be made with gradients on
     give_up("an output that is a view of a tensor that requires gradients");
-  if (torch::autograd::impl::get_view_autograd_meta(t)->get_creation_meta() !=
-      torch::autograd::CreationMeta::DEFAULT) // which forbids writes later
-    give_up("an output that is a view made without gradients, or one of several views");
+  using torch::autograd::CreationMeta;
+  const auto made = torch::autograd::impl::get_view_autograd_meta(t)->get_creation_meta();
+  if (made != CreationMeta::DEFAULT && made != CreationMeta::NO_GRAD_MODE)
+    give_up("an output that is one of several views");
   return insert(kViewOfBase, {output_of(base), graph_.insertConstant(t.sizes().vec()),
                               graph_.insertConstant(t.strides().vec()),
-                              graph_.insertConstant(t.storage_offset() - base.storage_offset())});
+                              graph_.insertConstant(t.storage_offset() - base.storage_offset()),
+                              graph_.insertConstant(made == CreationMeta::NO_GRAD_MODE)});
 }
 
 /// Below autograd, x and x.detach() are one.
