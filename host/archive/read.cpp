@@ -121,9 +121,9 @@ private:
     auto graph = imported_.graph(record.state.method);
     unbind(*graph, record);
     move_(*graph);
-    return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
-                                     ProgramOptions{.optimizes = optimizes_,
-                                                    .arguments = record.signature.slots.size()});
+    return std::make_unique<Program>(
+        std::move(graph), name, record.outputs.tensors,
+        ProgramOptions{.optimizes = optimizes_, .arguments = record.signature.slots.size()});
   }
 
   /// Attributes as inputs, results as outputs.
