@@ -1,6 +1,7 @@
 #include "capture/static_inputs.h"
 
 #include "capture/key.h"
+#include "tape/recording.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -12,8 +13,6 @@
 
 namespace tracehost::capture {
 namespace {
-
-std::int64_t version_of_input(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
 
 /// Memory of the capture's own, with the sizes, strides and alignment of `t`.
 at::Tensor own_memory_like(const at::Tensor &t) {
@@ -67,7 +66,7 @@ void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
       continue;
     Input &input = inputs_[i];
     const at::Tensor &t = given[i].toTensor();
-    input.version = version_of_input(t);
+    input.version = tape::version_of(t);
     const bool moved = input.how != Input::How::none && !is_at(input, t);
     if (input.how == Input::How::none || (moved && !input.is_argument))
       input.how = Input::How::in_place;
@@ -82,7 +81,7 @@ void StaticInputs::end_warm_run(c10::ArrayRef<c10::IValue> given) {
     if (!given[i].isTensor())
       continue;
     Input &input = inputs_[i];
-    input.writes = version_of_input(given[i].toTensor()) - input.version;
+    input.writes = tape::version_of(given[i].toTensor()) - input.version;
     input.written |= input.writes > 0;
   }
 }

@@ -5,6 +5,8 @@
 
 #include <c10/core/AutogradState.h>
 
+#include <iterator>
+
 namespace tracehost::capture {
 
 namespace jit = torch::jit;
@@ -49,9 +51,9 @@ bool TrainingStep::holds(c10::ArrayRef<c10::IValue> inputs) const {
 }
 
 std::vector<c10::IValue> TrainingStep::with_gradients(c10::ArrayRef<c10::IValue> inputs) const {
-  std::vector<c10::IValue> given = inputs.vec();
-  for (const std::size_t input : flat_.reads)
-    given.emplace_back(grad_of(inputs[input].toTensor()));
+  std::vector<c10::IValue> given = inputs.vec(), read = gradients(inputs);
+  given.insert(given.end(), std::make_move_iterator(read.begin()),
+               std::make_move_iterator(read.end()));
   return given;
 }
 

@@ -45,8 +45,8 @@ jit::Operation operation_of(const jit::Node &node);
 /// Whether an outlined node may give the output at `index` as a view: of another tensor that its
 /// block makes. Below autograd no tensor says so.
 bool may_be_view(const jit::Node &node, std::size_t index);
-/// What the last run of an outlined node on this thread did with the result at `index`: nothing, a
-/// copy, or a copy that has other strides than what the block gave.
+/// How the last run of an outlined node on this thread copied the result at `index`. The copy may
+/// have other strides than what the block gave.
 enum class Copied : std::uint8_t { no, yes, with_other_strides };
 Copied was_copied(std::size_t index);
 

@@ -149,9 +149,7 @@ private:
     note_given_to_block(node, arguments);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
-    // A second tensor may say where a view lies: `x.narrow(0, start, 1)`.
-    const auto others = c10::ArrayRef<c10::IValue>(arguments).slice(arguments.empty() ? 0 : 1);
-    const bool by_value = varies || !integers_of(others, false).empty();
+    const bool by_value = moves_by_value(arguments, varies);
     operation_of(node)(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))

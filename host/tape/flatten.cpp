@@ -165,8 +165,7 @@ private:
   /// An op that autograd does nothing for stays one op.
   void run_whole(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
     const std::size_t count = node.outputs().size();
-    const auto others = c10::ArrayRef<c10::IValue>(arguments).slice(arguments.empty() ? 0 : 1);
-    const bool by_value = varies || !integers_of(others, false).empty();
+    const bool by_value = moves_by_value(arguments, varies);
     operation_of(node)(arguments);
     for (std::size_t i = 0; i < count; ++i) {
       c10::IValue &result = values_[node.outputs()[i]];

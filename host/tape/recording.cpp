@@ -35,6 +35,10 @@ std::vector<at::Tensor> integers_of(c10::ArrayRef<c10::IValue> values, bool bool
   return integers;
 }
 
+bool moves_by_value(c10::ArrayRef<c10::IValue> arguments, bool varies) {
+  return varies || !integers_of(arguments.slice(arguments.empty() ? 0 : 1), false).empty();
+}
+
 c10::Storage borrowed(const void *data, std::size_t bytes) {
   return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
                       at::DataPtr(const_cast<void *>(data), c10::DeviceType::CPU));

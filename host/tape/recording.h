@@ -156,6 +156,10 @@ void check_size_of_copies(c10::ArrayRef<c10::IValue> inputs);
 /// `bools`: masks.
 std::vector<at::Tensor> integers_of(c10::ArrayRef<c10::IValue> values, bool bools);
 
+/// Whether a view that an op gives may lie elsewhere at other values: a number says where
+/// (`varies`), or a second tensor, as in `x.narrow(0, start, 1)`.
+bool moves_by_value(c10::ArrayRef<c10::IValue> arguments, bool varies);
+
 /// Memory that someone else owns.
 c10::Storage borrowed(const void *data, std::size_t bytes);
 /// A tensor over a storage, with the layout of `like` but its place.

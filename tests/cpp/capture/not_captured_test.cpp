@@ -31,20 +31,14 @@ std::vector<std::string> calls_after_a_failure(Program &f, const std::string &st
   return f.device.calls;
 }
 
-TEST(NotCaptured, ACaptureThatDoesNotBegin) {
-  Program f(kAccumulates);
-  EXPECT_THAT(calls_after_a_failure(f, "begin"),
-              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
-  EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: begin failed");
-  EXPECT_EQ(f.device.now, FakeDevice::stream(0));
-}
-
-TEST(NotCaptured, AnOpThatFailsInTheCapture) {
-  Program f(kAccumulates);
-  EXPECT_THAT(calls_after_a_failure(f, "op"),
-              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
-  EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: op failed");
-  EXPECT_EQ(f.device.now, FakeDevice::stream(0));
+TEST(NotCaptured, ACaptureThatDoesNotBeginOrWhoseOpFails) {
+  for (const std::string step : {"begin", "op"}) {
+    Program f(kAccumulates);
+    EXPECT_THAT(calls_after_a_failure(f, step),
+                ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
+    EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: " + step + " failed");
+    EXPECT_EQ(f.device.now, FakeDevice::stream(0));
+  }
 }
 
 TEST(NotCaptured, ACaptureThatIsBroken) {

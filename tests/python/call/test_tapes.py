@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tape_facts import facts
 from torch import nn
 
 CASES = {}
@@ -227,25 +228,6 @@ def loop_that_writes():
         return total * 2
 
     return body, floats(6, 3)
-
-
-def facts(value):
-    if isinstance(value, (tuple, list)):
-        return [facts(one) for one in value]
-    if not isinstance(value, torch.Tensor):
-        return value
-    base = value._base
-    return (
-        value.tolist(),
-        value.dtype,
-        value.stride(),
-        value.storage_offset(),
-        value.untyped_storage().nbytes(),
-        value._version,
-        value.is_leaf,
-        value.requires_grad,
-        base is not None and tuple(base.shape),
-    )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tape_facts import facts
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
@@ -13,24 +14,6 @@ PROGRAMS = {}
 def program(make):
     PROGRAMS[make.__name__] = make
     return make
-
-
-def facts(value):
-    """All that a caller sees of a result, or of the exception."""
-    if isinstance(value, (tuple, list)):
-        return [facts(one) for one in value]
-    if not isinstance(value, torch.Tensor):
-        return value
-    base = value._base
-    return (
-        value.tolist(),
-        value.stride(),
-        value.storage_offset(),
-        value.is_conj(),
-        value.requires_grad,
-        value.is_leaf,
-        None if base is None else (base.tolist(), base.stride()),
-    )
 
 
 def outcome(function, *inputs):

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tape_facts import facts
 from torch import nn
 
 STEPS = {}
@@ -19,24 +20,6 @@ class Step:
 
     def facts(self):
         return [facts(t) for t in self.tensors() if t is not None]
-
-
-def facts(value):
-    if isinstance(value, (tuple, list)):
-        return [facts(one) for one in value]
-    if not isinstance(value, torch.Tensor):
-        return value
-    grad = value.grad if value.is_leaf else None
-    return (
-        value.tolist(),
-        value.dtype,
-        value.stride(),
-        value._version,
-        value.is_leaf,
-        value.requires_grad,
-        value._base is None,
-        grad is not None and facts(grad),
-    )
 
 
 def step(make):
