@@ -1,6 +1,7 @@
 #include "base/autograph.h"
 #include "base/errors.h"
 #include "base/interruption.h"
+#include "base/kernel_registry.h"
 #include "base/origin.h"
 #include "call/function_type.h"
 #include "call/stance.h"
@@ -36,6 +37,7 @@ PYBIND11_MODULE(_tracehost, m) {
                                // take
   tracehost::python::add_origin(m);
   tracehost::python::add_interruption(m);
+  tracehost::python::watch_kernel_registry();
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
   tracehost::python::Allocations::install();

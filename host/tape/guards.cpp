@@ -1,5 +1,7 @@
 #include "tape/guards.h"
 
+#include "tape/replaced_kernels.h"
+
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
@@ -45,6 +47,7 @@ Settings Settings::now() {
   settings.deterministic = context.deterministicAlgorithms();
   settings.mkldnn = context.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
+  settings.kernels = count_registered_kernels();
   return settings;
 }
 

@@ -26,6 +26,7 @@ struct Settings {
   bool grad = false;
   bool observed = false; ///< a profiler or RecordFunction callback
   bool deterministic = false, mkldnn = false, flush_denormals = false;
+  std::ptrdiff_t kernels = 0; ///< that libraries have registered
 };
 
 /// Whether products of float32 matrices are never rounded to fewer bits, by setting.

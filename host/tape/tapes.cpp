@@ -4,6 +4,7 @@
 #include "tape/blocks.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
+#include "tape/replaced_kernels.h"
 #include "tape/tape.h"
 
 #include <fmt/format.h>
@@ -242,7 +243,8 @@ std::unique_ptr<Tape> Tapes::Impl::record_now(c10::ArrayRef<c10::IValue> inputs,
 
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now) {
   std::string why_none;
-  auto tape = record_now(inputs, why_none);
+  const bool replaced = replaces_kernels();
+  auto tape = replaced ? nullptr : record_now(inputs, why_none);
   auto planned = tape ? make_room(tape->bytes()) : nullptr;
   Leases freed; // destroyed without the lock
   const std::scoped_lock locked(*this);
@@ -250,6 +252,8 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now)
   if (!why_none.empty()) {
     why = std::move(why_none);
     never = true;
+  } else if (replaced) {
+    passing = "torch.library has replaced a kernel of ATen's";
   } else if (!tape) {
     passing = "an op threw while the call was recorded";
   } else if (!planned) {

@@ -164,3 +164,43 @@ def test_a_custom_op_without_a_fake_kernel():
         "alone. Call the function once with example tensors instead; such a call's ConcreteFunction "
         "can then be had."
     )
+
+
+ones = torch.ones_like  # found before a test replaces a kernel
+
+
+def scaled(x):
+    return torch.tanh(x * 2) + 1
+
+
+@pytest.mark.parametrize("key", ["CPU", "CompositeExplicitAutograd", "Autograd"])
+def test_a_kernel_of_torch_that_is_replaced(key):
+    """Tapes call torch's kernels directly: none runs while the program has replaced one."""
+    kept = []
+
+    def multiply(a, b):
+        kept.append(a)
+        return ones(a)
+
+    f = tracehost.function(scaled, optimize="exact")
+    x = torch.rand(3)
+    plain, calls = scaled(x), 4
+    for _ in range(calls):
+        assert_same(f(x), plain)
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        library.impl("mul.Tensor", multiply, key)
+        replaced = scaled(x)
+        for _ in range(calls):
+            assert_same(f(x), replaced)
+        g = tracehost.function(lambda x: scaled(x), optimize="exact")
+        for _ in range(calls):
+            assert_same(g(x), replaced)
+        assert (
+            g.specializations()[0].runs_by
+            == "the interpreter: torch.library has replaced a kernel of ATen's"
+        )
+    for _ in range(calls):
+        assert_same(f(x), plain)
+        assert_same(g(x), plain)
+    assert g.specializations()[0].runs_by.startswith("a tape")
+    assert all(torch.equal(a, x) for a in kept)  # arguments live as long as a kernel wants
