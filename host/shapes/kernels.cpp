@@ -60,4 +60,13 @@ bool draws(const c10::OperatorHandle &op) {
   return false;
 }
 
+bool stops_draws(std::string_view op, std::string_view argument, const c10::IValue &value) {
+  if (argument == "train" || argument == "training")
+    return value.isBool() && !value.toBool();
+  const bool is_rate = argument == "dropout_p" || argument == "dropout" ||
+                       (argument == "p" && op.find("dropout") != std::string_view::npos &&
+                        op != "aten::native_dropout" && op != "aten::_fused_dropout");
+  return is_rate && value.isDouble() && value.toDouble() == 0;
+}
+
 } // namespace tracehost::shapes

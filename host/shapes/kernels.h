@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <optional>
+#include <string_view>
 
 namespace tracehost::shapes {
 
@@ -20,5 +21,9 @@ bool is_statistic(const c10::Argument &argument);
 
 /// Whether the op takes random numbers from a generator.
 bool draws(const c10::OperatorHandle &op);
+
+/// Whether an op that draws does not, for that value of an argument: dropout of nothing, or of a
+/// module that is not trained. `bernoulli` and `native_dropout` draw for a probability of 0.
+bool stops_draws(std::string_view op, std::string_view argument, const c10::IValue &value);
 
 } // namespace tracehost::shapes

@@ -4,9 +4,9 @@
 #include "tape/recording.h"
 #include "tape/tapes.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/custom_class.h>
 
@@ -254,9 +254,17 @@ private:
 
 } // namespace
 
+thread_local const Below *Below::current = nullptr;
+
+const Below &Below::outermost() const { return before_ ? before_->outermost() : *this; }
+
 void interrupt(void (*interruptible)()) {
   if (TimeLimit::current) // a recording takes no signal
     return;
+  const auto &outside = Below::current->outermost().outside_;
+  const c10::impl::ForceDispatchKeyGuard as_outside(outside.included_, outside.excluded_);
+  const Below *const within = std::exchange(Below::current, nullptr);
+  const auto back = c10::make_scope_exit([within] { Below::current = within; });
   try {
     interruptible();
   } catch (...) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -30,8 +32,25 @@ struct Interruption {
 };
 
 /// Calls `interruptible`; throws Interruption with what it throws. Not in a recording, which ends
-/// by itself: the call that follows takes the signal.
+/// by itself: the call that follows takes the signal. Requires: within Below.
 void interrupt(void (*interruptible)());
+
+/// For a scope, ops run below autograd. A handler of a signal runs as outside.
+class Below {
+public:
+  Below() : outside_(c10::impl::tls_local_dispatch_key_set()), before_(current) { current = this; }
+  ~Below() { current = before_; }
+  Below(const Below &) = delete;
+  Below &operator=(const Below &) = delete;
+
+private:
+  friend void interrupt(void (*interruptible)());
+  const Below &outermost() const;
+  static thread_local const Below *current;
+  const c10::impl::LocalDispatchKeySet outside_;
+  const Below *const before_;
+  const at::AutoDispatchBelowADInplaceOrView guard_; // behind outside_
+};
 
 /// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no
 /// tape has, or writes to a tensor. The copy's nodes refer to places in `graph`.

@@ -42,6 +42,7 @@ void Recording::build_list(const jit::Node &node) {
 void Recording::build_call(const jit::Node &node) {
   auto step = std::make_unique<Tape::CallStep>(operation_of(node));
   step->is_outlined = is_outlined(node);
+  step->spent = memories_.take_spent();
   add_arguments(node, step->arguments, step->slots);
   for (const jit::Value *output : node.outputs())
     step->results.push_back(add_result(node, *output));

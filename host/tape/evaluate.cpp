@@ -145,6 +145,8 @@ private:
     const std::string name = node.kind().toQualString();
     if (auto why = why_not(node); !why.empty())
       give_up(std::move(why));
+    if (varies && resizes_by_number(node))
+      give_up(name + " may change sizes by a number");
     check_offset(node, arguments);
     note_given_to_block(node, arguments);
     const std::vector<at::Tensor> written = written_by(node, arguments);

@@ -14,8 +14,13 @@ using Kind = Memory::Kind;
 
 Memories::Memories(const jit::Graph &graph, Recorded &found)
     : graph_(graph), found_(found), storages_(found.roots.size()), placed_at_(found.roots.size()) {
-  for (std::size_t i = 0; i < found.roots.size(); ++i)
-    last_uses_[found.roots[i].last].push_back(i);
+  for (std::size_t i = 0; i < found.roots.size(); ++i) {
+    const Memory &root = found.roots[i];
+    last_uses_[root.last || !root.made ? root.last : root.made->node()].push_back(i);
+  }
+  for (const jit::Value *output : graph.outputs())
+    if (const c10::IValue &value = found.values.at(output); value.isTensor())
+      of_outputs_.insert(found.root_of(value.toTensor()));
 }
 
 at::Tensor Memories::memory_for(Memory &root) {
@@ -92,10 +97,13 @@ void Memories::release(const jit::Node &node) {
     if (group_since_ != 0 && placed_at_[index] < group_since_)
       kept_for_group_.push_back(index);
     else
-      give_back(found_.roots[index]);
+      give_back(index);
 }
 
-void Memories::give_back(Memory &root) {
+void Memories::give_back(std::size_t index) {
+  Memory &root = found_.roots[index];
+  if (root.kind == Kind::called && !of_outputs_.contains(index))
+    spent_.push_back(index);
   if (root.kind != Kind::planned || !root.planned.defined())
     return;
   pool_.emplace(root.bytes, root.planned);
@@ -105,7 +113,7 @@ void Memories::give_back(Memory &root) {
 void Memories::end_group() {
   group_since_ = 0;
   for (const std::size_t index : kept_for_group_)
-    give_back(found_.roots[index]);
+    give_back(index);
   kept_for_group_.clear();
 }
 

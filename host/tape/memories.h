@@ -5,6 +5,8 @@
 #include <c10/core/Storage.h>
 
 #include <map>
+#include <unordered_set>
+#include <utility>
 
 /// The memory of a tape that is being made, and the tensors over it.
 ///
@@ -37,13 +39,15 @@ public:
   void release(const jit::Node &node);
 
   std::size_t bytes() const { return bytes_; } ///< of planned memory
+  /// Roots of ops' results that no op behind those released reads, and that are no outputs.
+  std::vector<std::size_t> take_spent() { return std::exchange(spent_, {}); }
   /// What holds the planned memory.
   std::vector<at::Tensor> take_planned() { return std::move(planned_); }
 
 private:
   c10::IValue fixed_of(const c10::IValue &value) const;
   at::Tensor memory_for(Memory &root);
-  void give_back(Memory &root);
+  void give_back(std::size_t index);
 
   const jit::Graph &graph_;
   Recorded &found_;
@@ -56,6 +60,8 @@ private:
   std::size_t placed_ = 0, group_since_ = 0; ///< count placements; 0: no group
   std::vector<std::size_t> placed_at_;       ///< by root
   std::vector<std::size_t> kept_for_group_;  ///< roots to give back behind it
+  std::vector<std::size_t> spent_;
+  std::unordered_set<std::size_t> of_outputs_; ///< roots
 };
 
 } // namespace tracehost::tape

@@ -1,5 +1,6 @@
 #include "tape/ops.h"
 
+#include "shapes/kernels.h"
 #include "tape/blocks.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -33,6 +34,11 @@ constexpr std::array<std::string_view, 5> kOurs{"tracehost::check_number", "trac
                                                 "tracehost::view_of_base"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
+/// They change sizes or strides in place.
+constexpr std::array<std::string_view, 10> kResizes{
+    "aten::as_strided_", "aten::resize_",    "aten::resize_as_", "aten::set_",
+    "aten::t_",          "aten::transpose_", "aten::unsqueeze_", "aten::squeeze_",
+    "aten::swapaxes_",   "aten::swapdims_"};
 /// They depend on where a tensor lies in its memory, or give a result that lies there.
 constexpr std::array<std::string_view, 9> kByOffset{
     "aten::as_strided",         "aten::as_strided_",     "aten::as_strided_copy",
@@ -102,6 +108,22 @@ bool takes_tensors(const jit::Node &node) {
   });
 }
 
+std::optional<c10::OperatorHandle> op_named(const std::string &name, const std::string &overload) {
+  return c10::Dispatcher::singleton().findSchema({name, overload});
+}
+
+/// Whether the sizes of the op's results depend on values, as those of the op without `out=` do.
+bool has_sizes_by_values(const c10::FunctionSchema &schema) {
+  std::string plain = schema.overload_name(); // `out`, `Tensor_out`
+  if (plain.ends_with("out"))
+    plain.resize(plain.size() - std::min<std::size_t>(plain.size(), 4));
+  for (const std::string &overload : {schema.overload_name(), plain})
+    if (const auto op = op_named(schema.name(), overload);
+        op && op->hasTag(at::Tag::dynamic_output_shape))
+      return true;
+  return false;
+}
+
 bool is_grad_switch(const jit::Node &node) {
   static const auto kind = c10::Symbol::fromQualString("aten::set_grad_enabled");
   return node.kind() == kind;
@@ -135,6 +157,10 @@ bool writes_in_place(const jit::Node &node) {
          node.schema().name().ends_with('_');
 }
 
+bool resizes_by_number(const jit::Node &node) {
+  return writes(node) && (!writes_in_place(node) || has(kResizes, node.schema().name()));
+}
+
 bool does_nothing(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();
   return name == "aten::detach_" || name.starts_with("tracehost::save_") ||
@@ -152,8 +178,7 @@ bool may_fail(const jit::Node &node, bool integers) {
     return true;
   if (has(kSafe, schema->name()))
     return false;
-  const auto op =
-      c10::Dispatcher::singleton().findSchema({schema->name(), schema->overload_name()});
+  const auto op = op_named(schema->name(), schema->overload_name());
   return !op || !op->hasTag(at::Tag::pointwise);
 }
 
@@ -162,14 +187,13 @@ bool draws(const jit::Node &node) {
     return outlined_draws(node);
   if (!node.maybeSchema())
     return false;
-  const auto handle = c10::Dispatcher::singleton().findSchema(
-      {node.schema().name(), node.schema().overload_name()});
+  const auto handle = op_named(node.schema().name(), node.schema().overload_name());
   if (!handle || !handle->hasTag(at::Tag::nondeterministic_seeded))
     return false;
-  if (is_false(constant(node, "train")) || is_false(constant(node, "training")))
-    return false;
-  for (const char *argument : {"dropout_p", "dropout", "p"})
-    if (const auto p = constant(node, argument); p && p->isDouble() && p->toDouble() == 0)
+  const auto &formal = node.schema().arguments();
+  for (std::size_t i = 0; i < formal.size(); ++i)
+    if (const auto value = jit::toIValue(node.input(i));
+        value && shapes::stops_draws(node.schema().name(), formal[i].name(), *value))
       return false;
   return true;
 }
@@ -212,7 +236,7 @@ std::string why_not(const jit::Node &node) {
   const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
   if (!of_torch || has(kNever, name) || (node.outputs().empty() && !writes(node)))
     return name;
-  if ((name == "aten::nonzero" || name == "aten::masked_select") && writes(node))
+  if (writes(node) && has_sizes_by_values(node.schema()))
     return name + " changes sizes"; // of what out= names
   if (draws(node) && has_generator(node))
     return name + " draws from a generator of its own";

@@ -24,6 +24,10 @@ inline bool writes(const torch::jit::Node &node) { return !written_arguments(nod
 /// Whether an op writes to its first argument alone, which is its result: `aten::add_`.
 bool writes_in_place(const torch::jit::Node &node);
 
+/// Whether an op that writes may give what it writes to other sizes or strides at another number:
+/// `arange(n, out=x)`, `x.transpose_(0, n)`.
+bool resizes_by_number(const torch::jit::Node &node);
+
 /// Whether an op does nothing on a tape: no gradients are recorded there, and a tape saves itself
 /// what an early end restores.
 bool does_nothing(const torch::jit::Node &node);

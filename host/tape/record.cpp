@@ -36,9 +36,17 @@ private:
   at::Tensor state_;
 };
 
-class Quiet : public c10::WarningHandler {
+/// For a scope, no op warns: the call itself says what its ops warn of. A warning that torch gives
+/// once in a process is not used up, because torch takes it for one that is always given.
+class Quiet final : c10::WarningHandler {
 public:
+  Quiet() : guard_(this) { c10::WarningUtils::set_warnAlways(true); }
+  ~Quiet() override { c10::WarningUtils::set_warnAlways(always_); }
   void process(const c10::Warning &) override {}
+
+private:
+  const c10::WarningUtils::WarningHandlerGuard guard_;
+  const bool always_ = c10::WarningUtils::get_warnAlways();
 };
 
 } // namespace
@@ -76,8 +84,7 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
 std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
                                    std::string &why) {
   const TimeLimit limit;
-  Quiet quiet; // the call itself says what its ops warn of
-  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  const Quiet quiet;
   try {
     if (needs_flat_graph(graph, inputs))
       return record_training(graph, inputs);

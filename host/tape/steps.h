@@ -81,6 +81,7 @@ struct Tape::CallStep final : Tape::Step {
   std::vector<c10::IValue> arguments;
   std::vector<SlotArgument> slots;
   std::vector<Result> results;
+  std::vector<std::size_t> spent; ///< roots of earlier results that nobody reads any more
   jit::Stack stack;
   bool is_outlined = false; ///< blocks.h
 };

@@ -39,16 +39,18 @@ bool has_layout(const at::Tensor &t, const at::Tensor &then, bool moves) {
 } // namespace
 
 bool Tape::CallStep::run(Tape &tape) {
+  for (const std::size_t root : spent)
+    tape.called_[root].reset();
   stack.assign(arguments.begin(), arguments.end());
   for (const SlotArgument &argument : slots)
     stack[argument.at] = tape.slots_[argument.slot];
   operation(stack);
+  const auto clear = c10::make_scope_exit([this] { stack.clear(); }); // frees what it has left
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
     if (is_given(results[i], stack[first + i]) || (is_outlined && is_seen_copy(i)) ||
         !take(tape, results[i], std::move(stack[first + i]))) [[unlikely]]
       return false;
-  stack.clear();
   return true;
 }
 
@@ -158,7 +160,7 @@ void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
 
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
   constexpr std::size_t kBetween = 64;
-  const at::AutoDispatchBelowADInplaceOrView below;
+  const Below below;
   std::size_t i = 0;
   try {
     bind_all(given);

@@ -1,3 +1,4 @@
+#include "shapes/kernels.h"
 #include "trace/ancestry.h"
 #include "trace/block.h"
 #include "trace/numbers.h"
@@ -38,21 +39,14 @@ void Scope::note_effect(const std::string &what) {
     effect = fmt::format("{} at {}", what, text(frontend_.here()));
 }
 
-/// Dropout of nothing, or of a module that is not trained, draws nothing.
 static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).random)
     return false;
   const auto &arguments = op.schema().arguments();
   const auto values = arguments_of(op, stack);
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue &given = values[i];
-    const std::string &name = arguments[i].name();
-    if ((name == "dropout_p" || name == "dropout" || name == "p") && given.isDouble() &&
-        given.toDouble() == 0)
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (shapes::stops_draws(op.schema().name(), arguments[i].name(), values[i]))
       return false;
-    if ((name == "train" || name == "training") && given.isBool() && !given.toBool())
-      return false;
-  }
   return true;
 }
 
