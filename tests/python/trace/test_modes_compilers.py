@@ -395,3 +395,20 @@ def test_access_by_the_attribute_is_access():
 def test_the_package_leaves_dynamo_alone():
     program = "import sys, tracehost; sys.exit('torch._dynamo' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_compiled_training_step_takes_the_engine_for_torch_s_own():
+    """torch.compile leaves backward() alone, without a word about the frame that tracehost puts before the engine."""
+    linear = torch.nn.Linear(3, 3)
+
+    @torch.compile(backend="eager")
+    def step(x):
+        loss = linear(x).sum()
+        loss.backward()
+        return loss
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            step(torch.ones(2, 3))
+    assert [str(warning.message) for warning in caught] == []
