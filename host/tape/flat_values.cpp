@@ -128,6 +128,8 @@ jit::Value *FlatValues::view_of_base(const at::Tensor &t) {
   const at::Tensor base(t._base());
   if (base.requires_grad()) // here it would be made with gradients on
     give_up("an output that is a view of a tensor that requires gradients");
+  if (base.scalar_type() != t.scalar_type())
+    give_up("an output that is a view in another dtype");
   using torch::autograd::CreationMeta;
   const auto made = torch::autograd::impl::get_view_autograd_meta(t)->get_creation_meta();
   if (made != CreationMeta::DEFAULT && made != CreationMeta::NO_GRAD_MODE)

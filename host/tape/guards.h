@@ -25,7 +25,7 @@ struct Settings {
   c10::DispatchKeySet included, excluded; ///< modes: autocast, functorch, inference, Python's
   bool grad = false;
   bool observed = false; ///< a profiler or RecordFunction callback
-  bool deterministic = false, mkldnn = false, flush_denormals = false;
+  bool deterministic = false, fills_memory = false, mkldnn = false, flush_denormals = false;
   std::ptrdiff_t kernels = 0; ///< that libraries have registered
 };
 

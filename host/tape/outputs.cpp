@@ -59,6 +59,8 @@ Tape::Output Recording::output_of(const jit::Value &output) {
     value = base_of(*value, views);
   const bool from_op = value->node() != graph_.param_node() && found_.made(*value);
   const at::Tensor &then = found_.tensor(*value);
+  if (from_op && then.is_view() && made_by_op(then).scalar_type() != then.scalar_type())
+    give_up("an output that is a view in another dtype");
   if (from_op && then.is_view())
     views.push_back({with_layout_of(then), {c10::IValue()}, 0});
   std::reverse(views.begin(), views.end());
@@ -100,7 +102,8 @@ const jit::Value *Recording::base_of(const jit::Value &value, std::vector<Tape::
   }
   const std::string name = node->kind().toQualString();
   if ((!name.starts_with("aten::") && name != "tracehost::view_of_base") || writes(*node) ||
-      node->outputs().size() != 1)
+      node->outputs().size() != 1 ||
+      name.find("unsafe") != std::string::npos) // counts its own writes
     give_up("an output that is a view by " + name);
   Tape::View view{node->getOperation(), {}, element};
   for (const jit::Value *input : node->inputs()) {

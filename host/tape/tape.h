@@ -76,6 +76,8 @@ public:
   std::size_t regions() const { return regions_; }
   std::size_t steps() const { return steps_.size(); }
   std::size_t bytes() const { return bytes_; } ///< of planned memory
+  /// Whether an early end restores something, which another thread may have changed meanwhile.
+  bool restores() const { return saves_; }
 
 private:
   friend class Recording;

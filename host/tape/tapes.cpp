@@ -174,9 +174,14 @@ bool Tapes::Impl::serve(Lease &lease, jit::Stack &stack) {
     stack.resize(stack.size() + dropped);
     return true;
   }
-  if (++lease.early; ends_too_often(lease)) {
+  ++lease.early;
+  // Another thread that drew meanwhile gets its numbers twice, and what it wrote elsewhere in a
+  // tensor is lost: once is enough.
+  const bool restored = lease.tape->restores();
+  if (restored || ends_too_often(lease)) {
     const std::scoped_lock locked(*this);
-    why = "a number decides about sizes or ends most runs";
+    why = restored ? "a run ended behind a write or a draw"
+                   : "a number decides about sizes or ends most runs";
     never = true;
   }
   return false;

@@ -28,6 +28,28 @@ def by_sign(*signs):
 
 
 @program
+def gradient_in_another_dtype():
+    w = torch.ones(4, 2, requires_grad=True)
+
+    def body(x):
+        w.grad = None
+        (w * x).sum().backward()
+        return torch.view_as_complex(w.grad)[1:], torch.fft.fft(x[0]).imag[1:]
+
+    return body, [(torch.arange(8.0).view(4, 2) + i,) for i in range(5)]
+
+
+@program
+def views_that_count_their_own_writes():
+    def body(x):
+        y = x * 2
+        parts = torch.unsafe_chunk(y, 2)[0], torch.ops.aten._unsafe_view(y, [2, 2])
+        return [part.add_(1) for part in parts], y
+
+    return body, [(torch.arange(4.0) + i,) for i in range(5)]
+
+
+@program
 def strided_over_what_a_branch_gives():
     def body(x):
         z = (x * 2)[:3] if x.sum() > 0 else x[:3] * 1
