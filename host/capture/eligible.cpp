@@ -1,10 +1,10 @@
 #include "capture/eligible.h"
 
 #include "capture/writes.h"
+#include "shapes/kernels.h"
 #include "tape/ops.h"
 #include "tape/training.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -56,7 +56,7 @@ bool waits(const jit::Node &node) {
     return has_mask(node);
   if (!tape::gives_tensors(node) && !tape::is_fixed(node) && node.kind().is_aten())
     return true;
-  const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), schema.overload_name()});
+  const auto op = shapes::op_of(schema);
   return op &&
          (op->hasTag(at::Tag::data_dependent_output) || op->hasTag(at::Tag::dynamic_output_shape));
 }

@@ -36,7 +36,7 @@ bool depends_on_more(const c10::FunctionSchema &schema) {
   for (const auto &argument : schema.arguments())
     if (names.contains(argument.name()))
       return true;
-  const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), schema.overload_name()});
+  const auto op = shapes::op_of(schema);
   return !op || shapes::draws(*op);
 }
 

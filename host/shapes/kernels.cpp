@@ -22,6 +22,10 @@ template struct Reveal<Kernels, &c10::impl::OperatorEntry::kernels_>;
 
 } // namespace
 
+std::optional<c10::OperatorHandle> op_of(const c10::FunctionSchema &schema) {
+  return c10::Dispatcher::singleton().findSchema(schema.operator_name());
+}
+
 std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10::DispatchKey key) {
   const auto &kernels = (op.*member(Definition{}))->op.*member(Kernels{});
   const auto found = kernels.find(key);

@@ -7,6 +7,9 @@
 
 namespace tracehost::shapes {
 
+/// The op of a schema, of a node for example; nullopt: the dispatcher has none.
+std::optional<c10::OperatorHandle> op_of(const c10::FunctionSchema &schema);
+
 /// The kernel in C++ that was registered for `key` last; nullopt: there is none. torch covers most
 /// of its C++ meta kernels by ones in Python, which are slower by 30 times and import sympy.
 std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10::DispatchKey key);

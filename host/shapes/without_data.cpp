@@ -50,7 +50,7 @@ bool is_for_meta(const c10::OperatorHandle &op) {
 /// Whether the op does nothing but write to its arguments, whose sizes stay.
 bool is_in_place(const c10::OperatorHandle &op) {
   const auto &schema = op.schema();
-  if (op.hasTag(at::Tag::inplace_view) || schema.name() == "aten::resize_" || !schema.is_mutable())
+  if (op.hasTag(at::Tag::inplace_view) || !schema.is_mutable())
     return false;
   for (const auto &argument : schema.arguments())
     if (argument.is_out())

@@ -1,10 +1,10 @@
 #include "tape/blocks.h"
 
+#include "shapes/kernels.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
 #include "tape/tapes.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
@@ -139,9 +139,7 @@ bool gives_view(const jit::Value &value) {
   if (!value.type()->isSubtypeOf(*c10::TensorType::get()))
     return value.type()->kind() == c10::TypeKind::ListType;
   const auto *schema = node->maybeSchema();
-  const auto op =
-      schema ? c10::Dispatcher::singleton().findSchema({schema->name(), schema->overload_name()})
-             : std::nullopt;
+  const auto op = schema ? shapes::op_of(*schema) : std::nullopt;
   return !op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
          schema->returns()[value.offset()].alias_info();
 }
@@ -256,12 +254,10 @@ private:
 
 thread_local const Below *Below::current = nullptr;
 
-const Below &Below::outermost() const { return before_ ? before_->outermost() : *this; }
-
 void interrupt(void (*interruptible)()) {
   if (TimeLimit::current) // a recording takes no signal
     return;
-  const auto &outside = Below::current->outermost().outside_;
+  const auto &outside = Below::current->outside_;
   const c10::impl::ForceDispatchKeyGuard as_outside(outside.included_, outside.excluded_);
   const Below *const within = std::exchange(Below::current, nullptr);
   const auto back = c10::make_scope_exit([within] { Below::current = within; });

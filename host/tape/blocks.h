@@ -38,14 +38,17 @@ void interrupt(void (*interruptible)());
 /// For a scope, ops run below autograd. A handler of a signal runs as outside.
 class Below {
 public:
-  Below() : outside_(c10::impl::tls_local_dispatch_key_set()), before_(current) { current = this; }
+  Below()
+      : outside_(current ? current->outside_ : c10::impl::tls_local_dispatch_key_set()),
+        before_(current) {
+    current = this;
+  }
   ~Below() { current = before_; }
   Below(const Below &) = delete;
   Below &operator=(const Below &) = delete;
 
 private:
   friend void interrupt(void (*interruptible)());
-  const Below &outermost() const;
   static thread_local const Below *current;
   const c10::impl::LocalDispatchKeySet outside_;
   const Below *const before_;

@@ -45,7 +45,7 @@ Settings Settings::now() {
   settings.grad = c10::GradMode::is_enabled();
   settings.observed = at::hasCallbacks();
   settings.deterministic = context.deterministicAlgorithms();
-  settings.fills_memory = context.deterministicFillUninitializedMemory();
+  settings.fills_memory = settings.deterministic && context.deterministicFillUninitializedMemory();
   settings.mkldnn = context.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
   settings.kernels = count_registered_kernels();

@@ -34,11 +34,6 @@ constexpr std::array<std::string_view, 5> kOurs{"tracehost::check_number", "trac
                                                 "tracehost::view_of_base"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
-/// They change sizes or strides in place.
-constexpr std::array<std::string_view, 10> kResizes{
-    "aten::as_strided_", "aten::resize_",    "aten::resize_as_", "aten::set_",
-    "aten::t_",          "aten::transpose_", "aten::unsqueeze_", "aten::squeeze_",
-    "aten::swapaxes_",   "aten::swapdims_"};
 /// They depend on where a tensor lies in its memory, or give a result that lies there.
 constexpr std::array<std::string_view, 9> kByOffset{
     "aten::as_strided",         "aten::as_strided_",     "aten::as_strided_copy",
@@ -108,17 +103,13 @@ bool takes_tensors(const jit::Node &node) {
   });
 }
 
-std::optional<c10::OperatorHandle> op_named(const std::string &name, const std::string &overload) {
-  return c10::Dispatcher::singleton().findSchema({name, overload});
-}
-
 /// Whether the sizes of the op's results depend on values, as those of the op without `out=` do.
 bool has_sizes_by_values(const c10::FunctionSchema &schema) {
   std::string plain = schema.overload_name(); // `out`, `Tensor_out`
   if (plain.ends_with("out"))
     plain.resize(plain.size() - std::min<std::size_t>(plain.size(), 4));
   for (const std::string &overload : {schema.overload_name(), plain})
-    if (const auto op = op_named(schema.name(), overload);
+    if (const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), overload});
         op && op->hasTag(at::Tag::dynamic_output_shape))
       return true;
   return false;
@@ -158,7 +149,10 @@ bool writes_in_place(const jit::Node &node) {
 }
 
 bool resizes_by_number(const jit::Node &node) {
-  return writes(node) && (!writes_in_place(node) || has(kResizes, node.schema().name()));
+  if (!writes(node))
+    return false;
+  const auto op = shapes::op_of(node.schema());
+  return !writes_in_place(node) || !op || op->hasTag(at::Tag::inplace_view);
 }
 
 bool does_nothing(const jit::Node &node) {
@@ -178,7 +172,7 @@ bool may_fail(const jit::Node &node, bool integers) {
     return true;
   if (has(kSafe, schema->name()))
     return false;
-  const auto op = op_named(schema->name(), schema->overload_name());
+  const auto op = shapes::op_of(*schema);
   return !op || !op->hasTag(at::Tag::pointwise);
 }
 
@@ -187,7 +181,7 @@ bool draws(const jit::Node &node) {
     return outlined_draws(node);
   if (!node.maybeSchema())
     return false;
-  const auto handle = op_named(node.schema().name(), node.schema().overload_name());
+  const auto handle = shapes::op_of(node.schema());
   if (!handle || !handle->hasTag(at::Tag::nondeterministic_seeded))
     return false;
   const auto &formal = node.schema().arguments();

@@ -59,9 +59,10 @@ Tape::Output Recording::output_of(const jit::Value &output) {
     value = base_of(*value, views);
   const bool from_op = value->node() != graph_.param_node() && found_.made(*value);
   const at::Tensor &then = found_.tensor(*value);
-  if (from_op && then.is_view() && made_by_op(then).scalar_type() != then.scalar_type())
+  const bool from_view = from_op && then.is_view();
+  if (from_view && made_by_op(then).scalar_type() != then.scalar_type())
     give_up("an output that is a view in another dtype");
-  if (from_op && then.is_view())
+  if (from_view)
     views.push_back({with_layout_of(then), {c10::IValue()}, 0});
   std::reverse(views.begin(), views.end());
   if (!views.empty() && switches_grad(graph_))

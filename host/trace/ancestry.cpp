@@ -1,8 +1,7 @@
 #include "trace/ancestry.h"
 
+#include "shapes/kernels.h"
 #include "trace/op_traits.h"
-
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <string_view>
 #include <vector>
@@ -193,7 +192,7 @@ bool is_of_constants(const jit::Value *scalar) {
     const auto *schema = kind.starts_with("aten::") ? node.maybeSchema() : nullptr;
     if (!schema)
       return false;
-    const auto op = c10::Dispatcher::singleton().findSchema(schema->operator_name());
+    const auto op = shapes::op_of(*schema);
     if (op && traits(*op).random)
       return false;
   }

@@ -5,6 +5,7 @@
 #include "program/checks.h"
 #include "program/modes.h"
 #include "shapes/fake_tensor.h"
+#include "shapes/kernels.h"
 #include "shapes/without_data.h"
 #include "trace/op_traits.h"
 
@@ -61,8 +62,7 @@ NodeRunner::NodeRunner(jit::Node *node) : node_(node) {
   if (!op || is_call(*node) || is_autograd_op(*node) || node->kind() == c10::prim::PythonOp)
     return;
   schema_ = &op->schema();
-  const auto handle =
-      c10::Dispatcher::singleton().findSchema({schema_->name(), schema_->overload_name()});
+  const auto handle = shapes::op_of(*schema_);
   if (handle && traits(*handle).inexact)
     inexact_ = *handle;
   try {

@@ -181,8 +181,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.drops_dimensions = name.starts_with("aten::squeeze");
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), shapes::is_written);
-  t.reshapes = op.hasTag(at::Tag::inplace_view) || name == "aten::resize_" ||
-               name == "aten::resize_as_" || name == "tracehost::set_data" ||
+  t.reshapes = op.hasTag(at::Tag::inplace_view) || name == "tracehost::set_data" ||
                name == "tracehost::requires_grad_";
   t.unrecorded = kUnrecorded.contains(name);
   t.collective = name.starts_with("c10d::");

@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/callback.h"
+#include "shapes/kernels.h"
 #include "trace/op_traits.h"
 
 #include <ATen/core/enum_tag.h>
@@ -38,7 +39,7 @@ Parts broadcast_all(const SizeCall &call) {
 Parts sizes_of_self(const SizeCall &call) { return {call.dims("self")}; }
 
 bool is_pointwise(const c10::FunctionSchema &schema) {
-  const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), schema.overload_name()});
+  const auto op = shapes::op_of(schema);
   return op && op->hasTag(at::Tag::pointwise);
 }
 

@@ -1,8 +1,6 @@
 """What a tape does besides its results: sizes that it changes, draws, warnings, signals, memory."""
 
 import signal
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -98,16 +96,23 @@ def test_draws_with_a_probability_of_0(draw, optimize):
     assert next_draws(tracehost.function(body, optimize=optimize)) == next_draws(body)
 
 
-def run(program, folder):
+@pytest.fixture
+def run(run_host, tmp_path):
     """In a process of its own, from a file: a body without source has no staged branches."""
-    path = folder / "program.py"
-    path.write_text(textwrap.dedent(program))
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done
+
+    def run_program(program):
+        path = tmp_path / "program.py"
+        path.write_text(textwrap.dedent(program))
+        # Memory that is freed goes back to the system at once, so that a program can see it.
+        env = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+        done = run_host(path, env=env)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run_program
 
 
-def test_a_warning_that_torch_gives_once_in_a_process(tmp_path):
+def test_a_warning_that_torch_gives_once_in_a_process(run):
     """The recording runs before the call, and must not use the warning up."""
     program = """
         import torch, tracehost
@@ -124,7 +129,7 @@ def test_a_warning_that_torch_gives_once_in_a_process(tmp_path):
             f(torch.ones(2, dtype=torch.complex64), torch.tensor(s))
         print(f.specializations()[0].runs_by)
         """
-    done = run(program, tmp_path)
+    done = run(program)
     assert "a tape" in done.stdout
     assert done.stderr.count("discards the imaginary part") == 1
 
@@ -185,7 +190,7 @@ PEAK = """
     """
 
 
-def test_results_of_called_ops_live_as_long_as_they_are_read(tmp_path):
+def test_results_of_called_ops_live_as_long_as_they_are_read(run):
     program = (
         PEAK.format(body="for _ in range(40): x = x + 1\n        return x")
         + """
@@ -198,11 +203,11 @@ def test_results_of_called_ops_live_as_long_as_they_are_read(tmp_path):
     print(f.specializations()[0].runs_by, line("VmHWM") - before < 8)
     """
     )
-    done = run(program, tmp_path)
+    done = run(program)
     assert done.stdout == "a tape (0 of 40 ops) True\n"
 
 
-def test_a_run_that_ends_early_keeps_no_results(tmp_path):
+def test_a_run_that_ends_early_keeps_no_results(run):
     program = (
         PEAK.format(
             body="v, i, n = torch.unique_consecutive(x, return_inverse=True, return_counts=True)\n"
@@ -218,5 +223,5 @@ def test_a_run_that_ends_early_keeps_no_results(tmp_path):
     print(f.specializations()[0].runs_by, line("VmRSS") - before < 8)
     """
     )
-    done = run(program, tmp_path)
+    done = run(program)
     assert done.stdout == "a tape (0 of 2 ops) True\n"
