@@ -105,9 +105,9 @@ bool takes_tensors(const jit::Node &node) {
 
 /// Whether the sizes of the op's results depend on values, as those of the op without `out=` do.
 bool has_sizes_by_values(const c10::FunctionSchema &schema) {
-  std::string plain = schema.overload_name(); // `out`, `Tensor_out`
-  if (plain.ends_with("out"))
-    plain.resize(plain.size() - std::min<std::size_t>(plain.size(), 4));
+  const std::string_view with_out = schema.overload_name(); // `out`, `Tensor_out`
+  const auto end = with_out.rfind("_out");
+  const std::string plain(end == std::string_view::npos ? "" : with_out.substr(0, end));
   for (const std::string &overload : {schema.overload_name(), plain})
     if (const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), overload});
         op && op->hasTag(at::Tag::dynamic_output_shape))
