@@ -25,6 +25,7 @@ py::dict fields(const report::HistoryEntry &entry) {
   result["notes"] = py::tuple(py::cast(entry.notes));
   result["ms"] = static_cast<double>(entry.nanoseconds) / 1e6;
   result["ops"] = entry.ops;
+  result["bytes"] = entry.bytes;
   result["hits"] = entry.hits;
   result["dynamic"] = entry.dynamic;
   result["requested"] = entry.requested;

@@ -82,14 +82,14 @@ public:
     for (TensorMeta &meta : state->outputs)
       move_(meta);
     check_captures(record, state->captures);
+    for (TensorMeta &slot : record.signature.slots)
+      rehome(slot);
+    for (CaptureSpec &capture : record.signature.captures)
+      rehome(capture.meta);
+    for (Node &node : record.signature.nodes)
+      move_(node);
     made->program = program(record, name);
     made->signature = std::move(record.signature);
-    for (TensorMeta &slot : made->signature.slots)
-      rehome(slot);
-    for (CaptureSpec &capture : made->signature.captures)
-      rehome(capture.meta);
-    for (Node &node : made->signature.nodes)
-      move_(node);
     made->outputs = std::move(record.outputs);
     for (Node &node : made->outputs.nodes)
       move_(node);
@@ -121,9 +121,10 @@ private:
     auto graph = imported_.graph(record.state.method);
     unbind(*graph, record);
     move_(*graph);
-    return std::make_unique<Program>(
-        std::move(graph), name, record.outputs.tensors,
-        ProgramOptions{.optimizes = optimizes_, .arguments = record.signature.slots.size()});
+    return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
+                                     ProgramOptions{.optimizes = optimizes_,
+                                                    .on_device = is_on_device(record.signature),
+                                                    .arguments = record.signature.slots.size()});
   }
 
   /// Attributes as inputs, results as outputs.

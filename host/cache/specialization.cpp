@@ -5,12 +5,7 @@
 namespace tracehost {
 
 bool Specialization::runs_without_gil() const {
-  const auto is_elsewhere = [](const TensorMeta &meta) {
-    return !meta.device.is_cpu() && !meta.device.is_meta();
-  };
-  return program->long_running() || signature.context.autocast() ||
-         std::ranges::any_of(signature.slots, is_elsewhere) ||
-         std::ranges::any_of(signature.captures, is_elsewhere, &CaptureSpec::meta);
+  return program->long_running() || signature.context.autocast() || is_on_device(signature);
 }
 
 std::size_t estimated_bytes(const Specialization &s) {

@@ -2,6 +2,7 @@
 
 #include "capture/eligible.h"
 #include "capture/entry.h"
+#include "capture/pool.h"
 #include "capture/writes.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace tracehost::capture {
@@ -48,8 +50,29 @@ Subject subject_of(const jit::Graph &graph, const Options &options) {
           options.take_failure,
           options.arguments,
           any_draws(*graph.block()),
-          written_inputs(graph)};
+          written_inputs(graph),
+          options.pools ? options.pools : std::make_shared<Pools>(),
+          options.report};
 }
+
+/// Reports what a call has led to when it has left the entry.
+class NewsOfCall {
+public:
+  NewsOfCall(Entry &entry, std::unique_lock<Entry> &serving) : entry_(entry), serving_(serving) {}
+  ~NewsOfCall() {
+    if (!serving_ || !entry_.has_news()) [[likely]]
+      return;
+    const auto news = entry_.take_news();
+    serving_.unlock();
+    entry_.subject().report(news);
+  }
+  NewsOfCall(const NewsOfCall &) = delete;
+  NewsOfCall &operator=(const NewsOfCall &) = delete;
+
+private:
+  Entry &entry_;
+  std::unique_lock<Entry> &serving_;
+};
 
 } // namespace
 
@@ -66,7 +89,6 @@ struct Captures::Impl {
   const bool has_autograd;    ///< a backward launches more than the graph says
   const bool follows_current; ///< an op is on the current device
   const pid_t process = getpid();
-  std::atomic<bool> called{false};
   std::atomic<bool> never{false}; ///< `why` says why
 
   mutable std::mutex mutex; ///< of what follows; not held while the graph runs
@@ -74,6 +96,7 @@ struct Captures::Impl {
   std::vector<std::shared_ptr<Entry>> entries; ///< those that served last are the first
   int made = 0;
   std::string why;               ///< of all calls
+  bool has_reported = false;     ///< `why`
   const char *passing = nullptr; ///< of the last call; null: none
 
   bool run(jit::Stack &stack);
@@ -92,11 +115,7 @@ Captures::Captures(const jit::Graph &graph, Options options)
     : impl_(std::make_unique<Impl>(graph, std::move(options))) {}
 Captures::~Captures() = default;
 
-bool Captures::has_calls() const { return impl_->called.load(std::memory_order_relaxed); }
-
 bool Captures::run(jit::Stack &stack) {
-  if (!impl_->called.load(std::memory_order_relaxed)) [[unlikely]]
-    impl_->called.store(true, std::memory_order_relaxed);
   return !impl_->never.load(std::memory_order_relaxed) && impl_->run(stack);
 }
 
@@ -105,15 +124,21 @@ bool Captures::Impl::run(jit::Stack &stack) {
     return false;
   const auto inputs = jit::last(stack, graph.inputs().size());
   std::shared_ptr<Entry> entry, freed; // destroyed without the lock
+  std::string given_up;
   {
     const std::unique_lock locked(mutex, std::try_to_lock);
     if (!locked) // another thread looks for its entry
       return false;
     entry = find(inputs, freed);
+    if (!entry && !why.empty() && !std::exchange(has_reported, true))
+      given_up = why;
   }
+  if (!given_up.empty())
+    subject.report({{GraphNews::What::rejected, std::move(given_up), launches, 0}});
   if (!entry)
     return false;
-  const std::unique_lock serving(*entry, std::try_to_lock);
+  std::unique_lock serving(*entry, std::try_to_lock);
+  const NewsOfCall news(*entry, serving);
   return serving && entry->run(stack);
 }
 
@@ -139,6 +164,9 @@ bool Captures::Impl::is_possible(c10::ArrayRef<c10::IValue> inputs) {
                      options.least_launches, " on"));
   } else if (std::string none; !(device = options.find_device(none))) {
     give_up(std::move(none));
+  } else if (const auto type = device_of_inputs(inputs).type(); type != device->type()) {
+    device = nullptr;
+    give_up(c10::str("no graphs on ", type));
   }
   return device != nullptr;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "capture/device.h"
+#include "event/graph_news.h"
 
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -29,9 +30,10 @@
 /// a mode stands in the way of. It serves all calls of a graph that can't be captured: an op needs
 /// the host (eligible.h), the capture failed, or its first replay differed. describe() says why.
 ///
-/// Data layout. An entry owns a pool of memory, in which results of the graph's ops lie. Tensors
-/// that stay where they are, as parameters do, are used in place, and the entry keeps their memory
-/// alive. If one has moved, the entry captures again. The graph may write to them (writes.h):
+/// Data layout. Results of the graph's ops lie in a pool of memory, which the captures of a
+/// Function share (pool.h). Tensors that stay where they are, as parameters do, are used in place,
+/// and the entry keeps their memory alive. If one has moved, the entry captures again. The graph
+/// may write to them (writes.h):
 ///
 ///     y = batch_norm(x @ w)      x: copied in. w, running_mean: in place
 ///     return y                   y: in the pool, copied out
@@ -43,6 +45,8 @@
 /// custom ops, graphs with numbers of the call.
 
 namespace tracehost::capture {
+
+class Pools;
 
 /// What an op of a run threw, and its place in the user's code.
 struct Failure {
@@ -65,6 +69,10 @@ struct Options {
   std::size_t arguments = 0;
   /// A graph that launches less is not captured.
   std::size_t least_launches = 8;
+  /// Memory that is shared with captures of other graphs; null: it is not.
+  std::shared_ptr<Pools> pools;
+  /// Receives what happens to captures, without a lock. Empty: nobody asks.
+  std::function<void(const GraphNews &)> report;
 };
 
 /// The captures of one graph, made as its calls settle: for at most eight keys.
@@ -76,8 +84,6 @@ public:
   /// Hot. Serves a call whose tensors are on a device. False: the interpreter has to serve it, and
   /// `stack` is as it was. Throws what `interpret` throws. Any thread.
   bool run(torch::jit::Stack &stack);
-  /// Whether run() has been called.
-  bool has_calls() const;
   /// What serves: `a CUDA graph (41 ops)`, or `the interpreter`, and why.
   std::string describe() const;
 

@@ -45,6 +45,10 @@ public:
   virtual PoolId new_pool() = 0;
   /// No capture has memory of the pool any more.
   virtual void drop(PoolId pool) noexcept = 0;
+  /// How much memory of the device the pool has.
+  virtual std::size_t bytes_of(PoolId pool, c10::DeviceIndex device) = 0;
+  /// Returns memory that the allocator keeps for later. It can't do so in a capture.
+  virtual void free_unused() = 0;
 
   /// This thread's work on the current stream is captured until end(), and is not executed. Throws.
   virtual void begin(c10::Stream stream, PoolId pool) = 0;
@@ -55,6 +59,23 @@ public:
 
   /// Hot. Throws if the device does not start it.
   virtual void replay(Captured &captured, c10::Stream stream) = 0;
+
+  /// Whether waits and allocations of this thread may break captures of other threads. Returns what
+  /// was set before.
+  virtual bool set_breaking(bool breaks) = 0;
+};
+
+/// Waits and allocations of this thread do not break captures of other threads.
+class Unbreaking {
+public:
+  explicit Unbreaking(GraphDevice &device) : device_(device), before_(device.set_breaking(false)) {}
+  ~Unbreaking() { device_.set_breaking(before_); }
+  Unbreaking(const Unbreaking &) = delete;
+  Unbreaking &operator=(const Unbreaking &) = delete;
+
+private:
+  GraphDevice &device_;
+  const bool before_;
 };
 
 /// Another stream is this thread's current one.

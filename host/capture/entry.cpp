@@ -16,7 +16,7 @@ namespace tracehost::capture {
 namespace {
 
 constexpr int kWarmRuns = 2, kWarmRunsOfTraining = 3;
-constexpr std::uint64_t kCallsOfMoves = 20; ///< in which there may be three captures again
+constexpr std::uint64_t kCallsOfMoves = 20; ///< in which what moves is captured three times again
 
 bool needs_gradients(const c10::IValue &value) {
   return value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf();
@@ -30,7 +30,19 @@ Entry::Entry(const Subject &subject, GraphDevice &device, Values inputs, std::si
       launches_(launches), inputs_(inputs.size(), subject.arguments, subject.written),
       home_(device.current(index_)), last_(home_) {}
 
-Entry::~Entry() { release(); }
+Entry::~Entry() {
+  release("nothing uses it any more");
+  subject_.report(news_);
+}
+
+void Subject::report(const std::vector<GraphNews> &news) const noexcept {
+  try {
+    if (listener)
+      for (const GraphNews &one : news)
+        listener(one);
+  } catch (const std::exception &) { // too little memory for a report
+  }
+}
 
 bool Entry::run(jit::Stack &stack) {
   ++calls_;
@@ -54,7 +66,7 @@ bool Entry::serve(jit::Stack &stack, Values given) {
     state_ = State::capturing;
   switch (state_) {
   case State::capturing:
-    if (warmed_by_ != std::this_thread::get_id())
+    if (!is_warm())
       return warm(stack);
     return capture(stack, given);
   case State::ready:
@@ -64,6 +76,11 @@ bool Entry::serve(jit::Stack &stack, Values given) {
     break;
   }
   return false;
+}
+
+bool Entry::is_warm() const {
+  return std::find(warmed_by_.begin(), warmed_by_.end(), std::this_thread::get_id()) !=
+         warmed_by_.end();
 }
 
 /// The call itself, on the stream of the capture: libraries make handles and workspaces for each
@@ -81,7 +98,8 @@ bool Entry::warm(jit::Stack &stack) {
   else
     run_aside(stack, given);
   inputs_.end_warm_run(given);
-  warmed_by_ = std::this_thread::get_id();
+  if (!is_warm())
+    warmed_by_.push_back(std::this_thread::get_id());
   const auto outputs = jit::last(stack, subject_.graph.outputs().size());
   if (at::GradMode::is_enabled() != grad)
     reject("it leaves another grad mode");
@@ -101,6 +119,7 @@ void Entry::run_aside(jit::Stack &stack, Values given) {
   };
   device_.wait(side, caller);
   {
+    const Unbreaking allocates(device_); // that stream has little memory yet
     const Joined joined{device_, caller, side};
     const OnStream there(device_, side, caller);
     subject_.interpret(stack, /*captured=*/false);
@@ -121,24 +140,23 @@ bool Entry::is_stale(Values given) {
   if (inputs_.are_in_place(given)) [[likely]]
     return false;
   std::uint64_t &oldest = moved_at_[moves_ % moved_at_.size()];
-  if (moves_ >= moved_at_.size() && calls_ - oldest < kCallsOfMoves) {
-    reject("its parameters move");
-    return false;
-  }
+  const bool often = moves_ >= moved_at_.size() && calls_ - oldest < kCallsOfMoves;
   oldest = calls_;
   ++moves_;
-  inputs_.copy_what_moved(given);
+  inputs_.copy_what_moved(given, /*all=*/often);
   return true;
 }
 
 void Entry::reject(std::string why) {
   state_ = State::not_captured;
+  release(why);
+  warmed_by_.clear();
+  news_.push_back({GraphNews::What::rejected, why, launches_, 0});
   why_not_ = std::move(why);
-  release();
 }
 
 /// Memory is used again by the stream that it was allocated on: after the last replay.
-void Entry::release() noexcept {
+void Entry::release(const std::string &why) noexcept {
   if (process_ != getpid()) { // a child of fork() can't use its parent's device
     static_cast<void>(captured_.release());
     return;
@@ -149,10 +167,13 @@ void Entry::release() noexcept {
   } catch (const std::exception &) { // the device has failed: nothing runs on it any more
   }
   results_.unbind();
-  captured_.reset();
+  std::int64_t freed = inputs_.bytes();
   inputs_.unbind();
-  if (std::exchange(has_pool_, false))
-    device_.drop(pool_);
+  if (captured_)
+    freed += pool_->free(std::move(captured_));
+  pool_.reset();
+  if (std::exchange(counted_, false))
+    news_.push_back({GraphNews::What::dropped, why, launches_, -freed});
 }
 
 } // namespace tracehost::capture

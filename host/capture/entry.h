@@ -4,6 +4,7 @@
 #include "capture/device.h"
 #include "capture/effects.h"
 #include "capture/key.h"
+#include "capture/pool.h"
 #include "capture/results.h"
 #include "capture/static_inputs.h"
 #include "capture/training.h"
@@ -20,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tracehost::capture {
@@ -36,6 +38,11 @@ struct Subject {
   std::size_t arguments; ///< inputs past these are tensors that the body reaches
   bool draws;
   std::vector<bool> written; ///< inputs that an op writes to
+  std::shared_ptr<Pools> pools;
+  std::function<void(const GraphNews &)> listener; ///< empty: there is none
+
+  /// Requires: no lock is held.
+  void report(const std::vector<GraphNews> &news) const noexcept;
 };
 
 /// One graph for one key: its state, and its capture.
@@ -51,6 +58,7 @@ public:
   Entry &operator=(const Entry &) = delete;
 
   const Key &key() const { return key_; }
+  const Subject &subject() const { return subject_; }
   bool try_lock() { return !busy_.test_and_set(std::memory_order_acquire); }
   void unlock() { busy_.clear(std::memory_order_release); }
 
@@ -61,24 +69,36 @@ public:
   std::size_t launches() const { return launches_; } ///< ops that launch kernels
   /// Why there will be no capture; empty: there may be. Requires: the lock.
   const std::string &why_not() const { return why_not_; }
+  /// What has happened to its captures. Requires: the lock.
+  bool has_news() const { return !news_.empty(); }
+  std::vector<GraphNews> take_news() { return std::exchange(news_, {}); }
 
 private:
   enum class State : std::uint8_t { warming, capturing, ready, not_captured };
 
   using Values = c10::ArrayRef<c10::IValue>;
   bool serve(jit::Stack &stack, Values given);
+  /// What ended a capture.
+  struct Failed {
+    std::string text;
+    bool lacks_memory;
+  };
   bool warm(jit::Stack &stack);
   void run_aside(jit::Stack &stack, Values given);
   bool make_step(Values inputs);
   bool capture(jit::Stack &stack, Values given);
   bool compare(jit::Stack &stack, Values given, const Effects &before);
   bool replay(jit::Stack &stack, Values given);
-  void replay_for(Values given, jit::Stack &results);
+  void replay_for(Values given, jit::Stack &results, bool &started);
   bool is_stale(Values given);
   bool record(c10::Stream caller);
-  std::string failure(const std::exception &error) const;
+  bool is_warm() const;
+  void accept();
+  void abandon() noexcept;
+  Failure failure_of_op() const;
+  Failed failure(const std::exception &error) const;
   void reject(std::string why);
-  void release() noexcept;
+  void release(const std::string &why) noexcept;
 
   const Subject &subject_;
   GraphDevice &device_;
@@ -89,7 +109,7 @@ private:
   std::atomic_flag busy_;
   State state_ = State::warming;
   int warm_runs_ = 0;
-  std::thread::id warmed_by_; ///< the last one
+  std::vector<std::thread::id> warmed_by_; ///< each has its own handles of libraries
   std::uint64_t calls_ = 0;
   std::array<std::uint64_t, 3> moved_at_{}; ///< calls that captured again, a ring
   std::size_t moves_ = 0;
@@ -100,8 +120,10 @@ private:
   StaticInputs inputs_;                ///< gradients that the step reads behind the graph's
   Results results_;
   std::unique_ptr<Captured> captured_;
-  PoolId pool_{};
-  bool has_pool_ = false;
+  std::shared_ptr<Pool> pool_; ///< null: there is no capture
+  bool has_freed_ = false;     ///< unused memory, because a capture had too little
+  bool counted_ = false;       ///< the capture has been reported
+  std::vector<GraphNews> news_;
   const pid_t process_ = getpid();
   c10::Stream home_; ///< whose memory the static tensors are
   c10::Stream last_; ///< of the last replay

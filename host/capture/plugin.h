@@ -2,6 +2,7 @@
 
 #include "capture/device.h"
 
+#include <optional>
 #include <string>
 
 namespace tracehost::capture {
@@ -16,5 +17,18 @@ constexpr const char *kPluginBuild = TRACEHOST_VERSION " torch " TRACEHOST_BUILT
 /// The CUDA device of the library libtracehost_cuda.so, which lies beside libtracehost.so. Loaded
 /// at the first request of the process. Null, and `why`: there is none. Any thread.
 GraphDevice *plugin_device(std::string &why);
+
+/// Unbreaking on the plug-in's device, if `needed` and there is one.
+class QuietWaits {
+public:
+  explicit QuietWaits(bool needed) {
+    std::string none;
+    if (GraphDevice *device = needed ? plugin_device(none) : nullptr)
+      waits_.emplace(*device);
+  }
+
+private:
+  std::optional<Unbreaking> waits_;
+};
 
 } // namespace tracehost::capture

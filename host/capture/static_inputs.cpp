@@ -68,10 +68,11 @@ void StaticInputs::begin_warm_run(c10::ArrayRef<c10::IValue> given) {
     const at::Tensor &t = given[i].toTensor();
     input.version = tape::version_of(t);
     const bool moved = input.how != Input::How::none && !is_at(input, t);
-    if (input.how == Input::How::none || (moved && !input.is_argument))
+    if (input.how == Input::How::none)
       input.how = Input::How::in_place;
-    else if (moved)
+    else if (moved && (input.is_argument || input.moved))
       input.how = Input::How::copied;
+    input.moved |= moved;
     see(input, t);
   }
 }
@@ -86,10 +87,10 @@ void StaticInputs::end_warm_run(c10::ArrayRef<c10::IValue> given) {
   }
 }
 
-void StaticInputs::copy_what_moved(c10::ArrayRef<c10::IValue> given) {
+void StaticInputs::copy_what_moved(c10::ArrayRef<c10::IValue> given, bool all) {
   for (std::size_t i = 0; i < inputs_.size(); ++i)
-    if (Input &input = inputs_[i]; input.how == Input::How::in_place && input.is_argument &&
-                                   !is_at(input, given[i].toTensor()))
+    if (Input &input = inputs_[i]; input.how == Input::How::in_place &&
+                                   (input.is_argument || all) && !is_at(input, given[i].toTensor()))
       input.how = Input::How::copied;
 }
 
@@ -100,6 +101,8 @@ void StaticInputs::bind(c10::ArrayRef<c10::IValue> given) {
     if (input.how == Input::How::none)
       continue;
     const at::Tensor &t = given[i].toTensor();
+    if (std::exchange(input.moved, false) && !is_at(input, t))
+      input.how = Input::How::copied;
     if (input.how == Input::How::in_place) {
       see(input, t);
       input.storage = t.storage();
@@ -118,6 +121,14 @@ void StaticInputs::unbind() {
     input.storage = {};
     input.fixed.reset();
   }
+}
+
+std::int64_t StaticInputs::bytes() const {
+  std::int64_t sum = 0;
+  for (const Input &input : inputs_)
+    if (input.how == Input::How::copied && input.fixed.defined())
+      sum += static_cast<std::int64_t>(input.fixed.storage().nbytes());
+  return sum;
 }
 
 torch::jit::Stack StaticInputs::stack() const {

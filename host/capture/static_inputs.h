@@ -14,7 +14,8 @@ namespace tracehost::capture {
 /// Tensors with the addresses that one capture has for the graph's inputs.
 ///
 /// A tensor that stays where it is, as a parameter does, is used in place. Another one is copied at
-/// each call, and copied back if the graph writes to it. The warm runs show which ones stay.
+/// each call, and copied back if the graph writes to it. The warm runs show which ones stay. A
+/// parameter may move once; a state that the body binds again moves at each call.
 class StaticInputs {
 public:
   /// `arguments`: so many inputs, the first, are arguments; the rest are tensors that the body
@@ -34,11 +35,13 @@ public:
   /// What the graph gets in the capture.
   torch::jit::Stack stack() const;
   void unbind();
+  /// Of the tensors that are copied to.
+  std::int64_t bytes() const;
 
   /// Hot. Whether all that is used in place lies where the capture has it.
   bool are_in_place(c10::ArrayRef<c10::IValue> given) const;
-  /// Arguments that have moved are copied from now on.
-  void copy_what_moved(c10::ArrayRef<c10::IValue> given);
+  /// Arguments that have moved are copied from now on. `all`: so are tensors that the body reaches.
+  void copy_what_moved(c10::ArrayRef<c10::IValue> given, bool all);
   /// Hot. Whether no input shares memory with another one that the graph writes to, unless the
   /// capture has both in place.
   bool are_apart(c10::ArrayRef<c10::IValue> given) const;
@@ -59,6 +62,7 @@ private:
     enum class How : std::uint8_t { none, in_place, copied } how = How::none;
     bool is_argument = false;
     bool written = false;
+    bool moved = false;       ///< between the warm runs
     std::int64_t version = 0; ///< before the warm run
     std::int64_t writes = 0;  ///< of a run, as the version counts them
     const void *address = nullptr;

@@ -27,6 +27,7 @@ class Silent final : public Sink {
   void on(const EvictEvent &) override {}
   void on(const FailEvent &) override {}
   void on(const MismatchEvent &) override {}
+  void on(const GraphEvent &) override {}
 };
 
 Sink &silent() {

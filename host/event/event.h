@@ -1,5 +1,6 @@
 #pragma once
 
+#include "event/graph_news.h"
 #include "event/sketch.h"
 #include "event/tally.h"
 #include "signature/difference.h"
@@ -59,6 +60,11 @@ struct Counters {
   std::atomic<std::uint64_t> unvalidated{0};
   Tally unvalidated_because;
   std::atomic<std::uint64_t> mismatches{0};
+  // CUDA graphs, as in GraphNews, and the device memory that they have now.
+  std::atomic<std::uint64_t> captured{0};
+  std::atomic<std::uint64_t> uncaptured{0};
+  std::atomic<std::uint64_t> dropped{0};
+  std::atomic<std::int64_t> device_bytes{0};
 };
 
 /// A dimension that was requested as dynamic, but had to be specialized (docs/rules/signature.md).
@@ -119,6 +125,13 @@ struct MismatchEvent {
   std::uint64_t hits = 0; ///< that it had served; 0: it was found at its trace
 };
 
+/// A CUDA graph was captured, rejected or dropped.
+struct GraphEvent {
+  std::shared_ptr<const Counters> function;
+  std::string signature; ///< text(Signature) of the traced graph
+  GraphNews news;
+};
+
 /// Receives the events of calls. Called without any lock of tracehost held; must not run user code.
 class Sink {
 public:
@@ -128,6 +141,7 @@ public:
   virtual void on(const EvictEvent &event) = 0;
   virtual void on(const FailEvent &event) = 0;
   virtual void on(const MismatchEvent &event) = 0;
+  virtual void on(const GraphEvent &event) = 0;
 };
 
 } // namespace tracehost

@@ -2,6 +2,7 @@
 
 #include "cache/cache.h"
 #include "cache/flights.h"
+#include "capture/pool.h"
 #include "event/event.h"
 #include "function/body.h"
 #include "function/negative_cache.h"
@@ -94,6 +95,7 @@ private:
                         DynamicCaptures &captures);
   Made trace(Body &body, Signature signature, const Missed &missed,
              const std::vector<at::Tensor> &slots, DynamicCaptures captures);
+  void on_device(const Signature &signature, ProgramOptions &options); // device_graphs.cpp
   // Validation: validation.cpp.
   bool validates(const Missed &missed) const;
   validate::Verdict validate(Body &body, const Specialization &made,
@@ -111,6 +113,7 @@ private:
   Cache cache_;
   Flights flights_;
   NegativeCache negative_cache_;
+  const std::shared_ptr<capture::Pools> pools_ = std::make_shared<capture::Pools>();
   const validate::Policy policy_;
   const Clock clock_;
   Sink &sink_;

@@ -285,12 +285,14 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
     signature.captures[input - slots.size()].meta.make_dynamic(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
-  made->program =
-      std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size(),
-                                ProgramOptions{.merges = !has_gradients(made->signature),
-                                               .changes = traced.changes,
-                                               .optimizes = counters_->identity.optimizes,
-                                               .arguments = slots.size()});
+  ProgramOptions options{.merges = !has_gradients(made->signature),
+                         .changes = traced.changes,
+                         .optimizes = counters_->identity.optimizes,
+                         .arguments = slots.size()};
+  if (options.optimizes && is_on_device(made->signature))
+    on_device(made->signature, options);
+  made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
+                                            result.tensors.size(), std::move(options));
   made->first_call = body.session().caller();
   made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};

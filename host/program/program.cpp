@@ -23,7 +23,6 @@
 #include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <stdexcept>
@@ -75,10 +74,7 @@ struct Program::Impl {
   bool saves = false;          ///< what a check may restore
   bool changes = true;         ///< what was there before the run
   std::unique_ptr<tape::Tapes> tapes;
-  std::unique_ptr<capture::Captures> captures; ///< instead of the tapes, if its tensors are on CUDA
-  enum class Where : std::uint8_t { unknown, host, device };
-  mutable std::atomic<Where> where{Where::unknown}; ///< the tensors of its calls are
-
+  std::unique_ptr<capture::Captures> captures; ///< instead of the tapes, on a device
   std::size_t graph_bytes = 0;
 
   /// `undoes`: throws OpFailed where it can.
@@ -86,8 +82,7 @@ struct Program::Impl {
   void run_in_modes(jit::Stack &stack, bool undoes) const;
   void interpret(jit::Stack &stack, bool undoes) const;
   bool run_tape(jit::Stack &stack) const;
-  void optimize(std::size_t arguments);
-  bool is_on_device(const jit::Stack &stack) const;
+  void optimize(ProgramOptions options);
 };
 
 namespace {
@@ -158,7 +153,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   if (options.optimizes)
-    impl_->optimize(options.arguments);
+    impl_->optimize(std::move(options));
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
       if (!is_call(*node))
@@ -169,8 +164,11 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
 }
 Program::~Program() = default;
 
-void Program::Impl::optimize(std::size_t arguments) {
-  tapes = std::make_unique<tape::Tapes>(*graph, &ask_for_interruption, dropped);
+void Program::Impl::optimize(ProgramOptions given) {
+  if (!given.on_device) {
+    tapes = std::make_unique<tape::Tapes>(*graph, &ask_for_interruption, dropped);
+    return;
+  }
   capture::Options options;
   options.interpret = [this](jit::Stack &stack, bool captured) {
     const Uninterrupted if_captured(captured);
@@ -179,22 +177,10 @@ void Program::Impl::optimize(std::size_t arguments) {
   options.take_failure = &take_failure;
   options.place_of = &place_of;
   options.find_device = &capture::plugin_device;
-  options.arguments = arguments;
+  options.arguments = given.arguments;
+  options.pools = std::move(given.pools);
+  options.report = std::move(given.on_graph);
   captures = std::make_unique<capture::Captures>(*graph, std::move(options));
-}
-
-/// The devices of inputs are part of the signature: the first call says where they are.
-bool Program::Impl::is_on_device(const jit::Stack &stack) const {
-  Where found = where.load(std::memory_order_relaxed);
-  if (found == Where::unknown) [[unlikely]] {
-    const auto inputs = jit::last(stack, graph->inputs().size());
-    const bool any = std::any_of(inputs.begin(), inputs.end(), [](const c10::IValue &input) {
-      return input.isTensor() && input.toTensor().is_cuda();
-    });
-    found = any ? Where::device : Where::host;
-    where.store(found, std::memory_order_relaxed);
-  }
-  return found == Where::device;
 }
 
 void Program::Impl::run(jit::Stack &stack, bool undoes) const {
@@ -229,12 +215,11 @@ bool Program::Impl::run_tape(jit::Stack &stack) const {
 }
 
 void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
-  const bool on_device = captures && is_on_device(stack);
-  if (tapes && !on_device && run_tape(stack))
+  if (tapes && run_tape(stack))
     return;
   const bool grad = at::GradMode::is_enabled();
   try {
-    if (on_device && captures->run(stack))
+    if (captures && captures->run(stack))
       return;
     jit::InterpreterState(code).run(stack);
   } catch (const FailedCheck &failed) {
@@ -281,7 +266,7 @@ bool Program::long_running() const { return impl_->long_running; }
 bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }
 std::string Program::runs_by() const {
-  if (impl_->captures && impl_->captures->has_calls())
+  if (impl_->captures)
     return impl_->captures->describe();
   return impl_->tapes ? impl_->tapes->describe() : "";
 }

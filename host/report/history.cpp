@@ -32,8 +32,8 @@ std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin ori
 } // namespace
 
 const char *name(HistoryEntry::Kind kind) {
-  static constexpr std::array<const char *, 5> names = {"trace", "warn", "evict", "fail",
-                                                        "mismatch"};
+  static constexpr std::array<const char *, 8> names = {
+      "trace", "warn", "evict", "fail", "mismatch", "capture", "no_capture", "drop"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -78,6 +78,19 @@ void History::add(const MismatchEvent &event) {
   made.signature = shortened(event.signature);
   made.text = event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit;
   made.hits = event.hits;
+}
+
+void History::add(const GraphEvent &event) {
+  using Kind = HistoryEntry::Kind;
+  const auto what = event.news.what;
+  const Kind kind = what == GraphNews::What::captured   ? Kind::capture
+                    : what == GraphNews::What::rejected ? Kind::no_capture
+                                                        : Kind::drop;
+  HistoryEntry &made = add(kind, *event.function, {});
+  made.signature = shortened(event.signature);
+  made.text = shortened(event.news.why);
+  made.ops = static_cast<std::uint32_t>(event.news.ops);
+  made.bytes = event.news.bytes;
 }
 
 void History::add(const Counters &function, const Site &call, const std::string &text) {

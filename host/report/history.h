@@ -13,7 +13,7 @@ namespace tracehost::report {
 
 /// What happened, once, to a Function: for monitors and for `tracehost.events()`.
 struct HistoryEntry {
-  enum class Kind { trace, warn, evict, fail, mismatch };
+  enum class Kind { trace, warn, evict, fail, mismatch, capture, no_capture, drop };
   Kind kind = Kind::trace;
   std::uint64_t function = 0; ///< Counters::number
   std::string name;           ///< the Function's
@@ -21,11 +21,13 @@ struct HistoryEntry {
   Site call;
   std::string signature; ///< traced or evicted
   std::vector<std::string>
-      causes;                     ///< why it was traced, a sentence each; empty for the first trace
-  std::string text;               ///< the warning's; the error's; mismatch: what differs, and where
+      causes;       ///< why it was traced, a sentence each; empty for the first trace
+  std::string text; ///< the warning's; the error's; mismatch: what differs, and where;
+                    ///< no_capture, drop: why
   std::vector<std::string> notes; ///< dimensions that stayed exact, checks that failed
   std::uint64_t nanoseconds = 0;  ///< trace
-  std::uint32_t ops = 0;          ///< trace
+  std::uint32_t ops = 0;          ///< trace; capture: that the CUDA graph launches
+  std::int64_t bytes = 0;         ///< capture, drop: by which the device's memory changed
   std::uint64_t hits = 0;         ///< evict, mismatch: in its life
   bool dynamic = false;           ///< trace: some dimensions are dynamic
   bool requested = false;         ///< trace: not made by a call
@@ -42,6 +44,7 @@ public:
   void add(const EvictEvent &event);
   void add(const FailEvent &event);
   void add(const MismatchEvent &event);
+  void add(const GraphEvent &event);
   /// A warning was shown.
   void add(const Counters &function, const Site &call, const std::string &text);
 

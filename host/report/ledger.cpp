@@ -92,6 +92,11 @@ void Ledger::on(const MismatchEvent &event) {
   state_->history.add(event);
 }
 
+void Ledger::on(const GraphEvent &event) {
+  const std::lock_guard lock(state_->mutex);
+  state_->history.add(event);
+}
+
 std::optional<Warning> Ledger::take_warning(const Counters &function) {
   const std::lock_guard lock(state_->mutex);
   const auto site = state_->sites.find(function.identity.site_key);

@@ -32,6 +32,7 @@ public:
   void on(const EvictEvent &event) override;
   void on(const FailEvent &event) override;
   void on(const MismatchEvent &event) override;
+  void on(const GraphEvent &event) override;
 
   /// The oldest warning that is due for this Function's site; nullopt if none is. Each warning is
   /// returned once.

@@ -85,6 +85,11 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
   page.family("tracehost_specializations", "gauge", "Graphs that can serve a call now.");
   for (const Row &row : rows)
     page.sample(row, {}, row.live);
+  if (std::none_of(rows.begin(), rows.end(), [](const Row &row) { return row.captured > 0; }))
+    return page.take();
+  page.family("tracehost_cuda_graph_bytes", "gauge", "Device memory of CUDA graphs now.");
+  for (const Row &row : rows)
+    page.sample(row, {}, row.device_bytes);
   return page.take();
 }
 

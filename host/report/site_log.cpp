@@ -23,7 +23,11 @@ Row counts(const Counters &counters) {
           .mismatches = read(counters.mismatches),
           .eager = read(counters.eager),
           .failures = read(counters.failed),
-          .rejected = read(counters.rejected)};
+          .rejected = read(counters.rejected),
+          .captured = read(counters.captured),
+          .uncaptured = read(counters.uncaptured),
+          .dropped = read(counters.dropped),
+          .device_bytes = static_cast<std::uint64_t>(read(counters.device_bytes))};
   row.calls = row.hits + row.traces + row.eager + row.failures + row.rejected;
   return row;
 }
@@ -178,7 +182,7 @@ void SiteLog::reset() {
   sweep();
   for (Entry &entry : functions_) {
     entry.base = counts(*entry.counters);
-    entry.base.live = 0;
+    entry.base.live = entry.base.device_bytes = 0;
     entry.folded = entry.base.hits;
   }
   retired_ = {};

@@ -10,10 +10,11 @@
 namespace tracehost::report {
 namespace {
 
-constexpr std::array kCounts = {&Row::calls,     &Row::hits,        &Row::traces,
-                                &Row::inlined,   &Row::live,        &Row::nanoseconds,
-                                &Row::validated, &Row::unvalidated, &Row::mismatches,
-                                &Row::eager,     &Row::failures,    &Row::rejected};
+constexpr std::array kCounts = {
+    &Row::calls,      &Row::hits,        &Row::traces,    &Row::inlined,
+    &Row::live,       &Row::nanoseconds, &Row::validated, &Row::unvalidated,
+    &Row::mismatches, &Row::eager,       &Row::failures,  &Row::rejected,
+    &Row::captured,   &Row::uncaptured,  &Row::dropped,   &Row::device_bytes};
 
 using Cells = std::array<std::string, 9>;
 
@@ -68,6 +69,16 @@ std::string validation(const Row &total) {
                      total.unvalidated, total.mismatches);
 }
 
+std::string cuda_graphs(const Row &total) {
+  if (total.captured == 0 && total.uncaptured == 0)
+    return {};
+  constexpr double mebibyte = 1024.0 * 1024.0;
+  return fmt::format("CUDA graphs: {} captured, {} not captured, {} dropped, {:.1f} MiB of device "
+                     "memory\n",
+                     total.captured, total.uncaptured, total.dropped,
+                     static_cast<double>(total.device_bytes) / mebibyte);
+}
+
 } // namespace
 
 Row &Row::operator+=(const Row &other) {
@@ -105,7 +116,7 @@ std::string table(std::vector<Row> rows) {
   std::string result;
   for (const Cells &cells : lines)
     result += line(cells, widths);
-  return result + validation(total(rows));
+  return result + validation(total(rows)) + cuda_graphs(total(rows));
 }
 
 } // namespace tracehost::report

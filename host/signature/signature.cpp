@@ -186,6 +186,14 @@ std::string Signature::input_path(std::uint32_t input) const {
                               : captures[input - slots.size()].path;
 }
 
+bool is_on_device(const Signature &signature) {
+  const auto is_elsewhere = [](const TensorMeta &meta) {
+    return !meta.device.is_cpu() && !meta.device.is_meta();
+  };
+  return std::ranges::any_of(signature.slots, is_elsewhere) ||
+         std::ranges::any_of(signature.captures, is_elsewhere, &CaptureSpec::meta);
+}
+
 bool Signature::is_dynamic() const {
   return std::any_of(slots.begin(), slots.end(), [](const TensorMeta &m) { return m.dynamic; });
 }

@@ -29,9 +29,9 @@ constexpr std::array<std::string_view, 10> kReads{
 /// They change what autograd does with a tensor, or the process.
 constexpr std::array<std::string_view, 3> kNever{"aten::requires_grad_", "aten::retain_grad",
                                                  "aten::warn"};
-constexpr std::array<std::string_view, 5> kOurs{"tracehost::check_number", "tracehost::check_kind",
-                                                "tracehost::number", "tracehost::py_tensor",
-                                                "tracehost::view_of_base"};
+constexpr std::array<std::string_view, 6> kOurs{
+    "tracehost::check_number", "tracehost::check_kind",   "tracehost::number",
+    "tracehost::py_tensor",    "tracehost::view_of_base", "tracehost::cudnn_enabled"};
 constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
 
 /// They depend on where a tensor lies in its memory, or give a result that lies there.

@@ -1,5 +1,6 @@
 #include "validate/check.h"
 
+#include "capture/plugin.h"
 #include "program/checks.h"
 #include "program/places.h"
 #include "signature/grad_read.h"
@@ -287,6 +288,13 @@ private:
   bool values_ = false;  ///< the difference found last is one of values alone
 };
 
+bool any_on_cuda(const Originals &originals) {
+  for (std::size_t i = 0; i < originals.size(); ++i)
+    if (originals.tensor(i).is_cuda())
+      return true;
+  return false;
+}
+
 } // namespace
 
 Verdict check(Originals &originals, const BodyRun &body) {
@@ -297,6 +305,7 @@ Verdict check(Originals &originals, const BodyRun &body) {
   if (body.program.runs_engine())
     if (std::string why = originals.problem_of_backward(body.input_name); !why.empty())
       return skipped(std::move(why));
+  const capture::QuietWaits quiet(any_on_cuda(originals));
   try {
     return Check(originals, body).verdict();
   } catch (const c10::OutOfMemoryError &) { // in a comparison

@@ -25,6 +25,7 @@ public:
   void on(const EvictEvent &) override {}
   void on(const FailEvent &) override {}
   void on(const MismatchEvent &) override {}
+  void on(const GraphEvent &) override {}
 };
 
 class Frontend final : public trace::Frontend {

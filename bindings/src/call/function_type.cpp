@@ -183,13 +183,15 @@ PyObject *stats(PyObject *self, PyObject *) {
   if (!reasons)
     return nullptr;
   return Py_BuildValue(
-      "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:d}", "calls",
+      "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:K,s:K,s:K,s:L,s:d}", "calls",
       c.hits.load() + c.traces.load() + c.eager.load() + c.failed.load() + c.rejected.load(),
       "hits", c.hits.load(), "traces", c.traces.load(), "eager", c.eager.load(), "failed",
       c.failed.load(), "rejected", c.rejected.load(), "inlined", c.inlined.load(), "live",
       c.live.load(), "evicted", c.evicted.load(), "validated", c.validated.load(), "unvalidated",
       c.unvalidated.load(), "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(),
-      "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
+      "captured", c.captured.load(), "not_captured", c.uncaptured.load(), "dropped",
+      c.dropped.load(), "device_bytes", static_cast<long long>(c.device_bytes.load()), "trace_ms",
+      static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -249,7 +251,9 @@ PyMethodDef methods[] = {
      "stats() -> dict\n\nNumbers of calls: `calls`, `hits`, `traces`, `eager` (run without a "
      "graph), `failed` (the graph threw), `rejected` (a SignatureError), `inlined`. Numbers of "
      "graphs: `live`, `evicted`, `validated` (compared with the body), `unvalidated`, `mismatches` "
-     "(found wrong). `unvalidated_because` is a dict of reasons and how often each was given. "
+     "(found wrong). Of CUDA graphs: `captured`, `not_captured` (rejected), `dropped`, and the "
+     "device memory that they have, `device_bytes`. `unvalidated_because` is a dict of reasons and "
+     "how often each was given. "
      "`trace_ms` is in milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},

@@ -7,12 +7,14 @@
 #include "shapes/fake_tensor.h"
 #include "shapes/without_data.h"
 
+#include <ATen/Context.h>
 #include <c10/core/InferenceMode.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/device_lazy_init.h>
 
 #include <optional>
 
@@ -54,6 +56,15 @@ private:
 };
 
 } // namespace
+
+FakeTensors::NoDeviceNeeded::NoDeviceNeeded() : is_missing_(!at::hasCUDA()) {
+  if (is_missing_)
+    torch::utils::set_requires_device_init(at::kCUDA, false);
+}
+FakeTensors::NoDeviceNeeded::~NoDeviceNeeded() {
+  if (is_missing_)
+    torch::utils::set_requires_device_init(at::kCUDA, true);
+}
 
 FakeTensors::FakeTensors(PyObject *maker) : maker_(Py_NewRef(maker)) {}
 FakeTensors::~FakeTensors() { Py_DECREF(maker_); }

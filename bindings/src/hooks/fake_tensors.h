@@ -46,6 +46,19 @@ public:
   bool open() const { return open_; }
 
 private:
+  /// torch's factories start the device that they are asked for. A trace without data needs none.
+  class NoDeviceNeeded {
+  public:
+    NoDeviceNeeded();
+    ~NoDeviceNeeded();
+    NoDeviceNeeded(const NoDeviceNeeded &) = delete;
+    NoDeviceNeeded &operator=(const NoDeviceNeeded &) = delete;
+
+  private:
+    const bool is_missing_; ///< where there is one, it is started
+  };
+
+  NoDeviceNeeded no_device_needed_;
   PyObject *maker_;
   bool open_ = false;
   struct Argument {

@@ -144,6 +144,11 @@ def _report(self: Function) -> str:
             f"; validation: {stats['validated']} checked, {stats['unvalidated']} not checked"
             f"{f' ({reasons})' if reasons else ''}, {stats['mismatches']} wrong"
         )
+    if stats["captured"] or stats["not_captured"]:
+        lines[0] += (
+            f"; CUDA graphs: {stats['captured']} captured, {stats['not_captured']} not captured, "
+            f"{stats['dropped']} dropped, {stats['device_bytes'] / 2**20:.1f} MiB of device memory"
+        )
     traces = latest_traces(1, self)
     if traces and (why := _served_once(self, traces[0].signature)):
         lines.append(_ONCE.format(why))

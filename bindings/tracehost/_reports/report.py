@@ -19,8 +19,9 @@ class Event:
     """What happened, once, to a Function."""
 
     kind: str
-    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept)
-    or `"mismatch"` (a graph that did not do what the body did; nothing is kept of it)"""
+    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept),
+    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it), `"capture"` (a CUDA
+    graph was made), `"no_capture"` (there will be none) or `"drop"` (a CUDA graph is gone)"""
     function: str
     """the Function's name"""
     definition: str
@@ -28,18 +29,21 @@ class Event:
     call: str
     """the line of the call that brought it about: `train.py:40`"""
     signature: str = ""
-    """trace, evict, mismatch: `(x: float32[8, 3], n=2)`"""
+    """trace, evict, mismatch, CUDA graphs: `(x: float32[8, 3], n=2)`"""
     causes: tuple[str, ...] = ()
     """trace: why, a sentence each, `argument 'x', dimension 1, was 12, is 15`; none at the first trace"""
     text: str = ""
-    """warn: the warning; fail: the error's type and message; mismatch: what differs first, and the op"""
+    """warn: the warning; fail: the error's type and message; mismatch: what differs first, and the op;
+    no_capture, drop: why"""
     notes: tuple[str, ...] = ()
     """trace: dimensions that had to stay exact, what a check at a second size found, why it was not
     validated"""
     ms: float = 0.0
     """trace: milliseconds"""
     ops: int = 0
-    """trace: ops of the graph"""
+    """trace: ops of the graph; capture: ops that the CUDA graph launches"""
+    bytes: int = 0
+    """capture, drop: by how much the device's memory for CUDA graphs changed"""
     hits: int = 0
     """evict, mismatch: calls that it served in its life"""
     dynamic: bool = False

@@ -70,6 +70,7 @@ public:
     const std::scoped_lock lock(streams_);
     auto &side = sides_.at(static_cast<std::size_t>(device));
     if (!side) {
+      const Unbreaking making(*this);
       const c10::cuda::CUDAGuard there(device);
       cudaStream_t made = nullptr;
       C10_CUDA_CHECK(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, 0));
@@ -96,6 +97,14 @@ public:
   }
   /// The graph has released the pool. The allocator returns its memory when it needs some.
   void drop(PoolId) noexcept override {}
+  std::size_t bytes_of(PoolId pool, c10::DeviceIndex device) override {
+    const auto known = c10::cuda::CUDACachingAllocator::snapshot({pool.first, pool.second}, false);
+    std::size_t sum = 0;
+    for (const auto &segment : known.segments)
+      sum += segment.device == device ? segment.total_size : 0;
+    return sum;
+  }
+  void free_unused() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
   void begin(c10::Stream stream, PoolId pool) override {
     const c10::cuda::CUDAGuard there(stream.device());
@@ -125,6 +134,12 @@ public:
 
   void replay(Captured &captured, c10::Stream) override {
     static_cast<CudaGraph &>(captured).graph->replay(); // on the current stream
+  }
+
+  bool set_breaking(bool breaks) override {
+    auto mode = breaks ? cudaStreamCaptureModeGlobal : cudaStreamCaptureModeRelaxed;
+    C10_CUDA_CHECK_WARN(cudaThreadExchangeStreamCaptureMode(&mode));
+    return mode != cudaStreamCaptureModeRelaxed;
   }
 
 private:

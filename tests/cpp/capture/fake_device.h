@@ -1,6 +1,7 @@
 #pragma once
 
 #include "capture/captures.h"
+#include "capture/pool.h"
 #include "capture/static_inputs.h"
 
 #include <ATen/ATen.h>
@@ -28,7 +29,10 @@ namespace jit = torch::jit;
 class FakeDevice final : public GraphDevice {
 public:
   std::vector<std::string> calls;
-  bool captures_elsewhere = false, pools = true;
+  bool captures_elsewhere = false, pools = true, breaking = true;
+  std::size_t pool_bytes = 0;
+  int unbreaking = 0;        ///< so often set_breaking(false)
+  bool lacks_memory = false; ///< what fails in a capture
   /// Fails at the n-th call from now of `begin`, `op`, `end` or `replay`: 1 is the next.
   std::map<std::string, int> fails_at;
   /// Runs in a replay, before the graph does.
@@ -60,6 +64,8 @@ public:
   void drop(PoolId pool) noexcept override {
     calls.push_back("drop " + std::to_string(pool.first));
   }
+  std::size_t bytes_of(PoolId, c10::DeviceIndex) override { return pool_bytes; }
+  void free_unused() override { calls.emplace_back("free unused"); }
   void begin(c10::Stream s, PoolId) override {
     calls.push_back("begin on " + name(s));
     fail("begin");
@@ -68,6 +74,7 @@ public:
   std::unique_ptr<Captured> end() override {
     calls.push_back("end");
     fail("end");
+    work_->calls = &calls;
     return std::move(work_);
   }
   void abandon() noexcept override {
@@ -85,6 +92,11 @@ public:
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (stack[i].isTensor() && !stack[i].toTensor().is_alias_of(work.results[i].toTensor()))
         work.results[i].toTensor().copy_(stack[i].toTensor() + (replays_wrongly ? 1 : 0));
+  }
+
+  bool set_breaking(bool breaks) override {
+    unbreaking += breaks ? 0 : 1;
+    return std::exchange(breaking, breaks);
   }
 
   /// The graph runs, in a capture or not.
@@ -120,13 +132,23 @@ public:
 
 private:
   struct Work final : Captured {
+    Work() = default;
+    ~Work() override {
+      if (calls)
+        calls->push_back("free");
+    }
+    Work(const Work &) = delete;
+    Work &operator=(const Work &) = delete;
+    std::vector<std::string> *calls = nullptr; ///< null: still captured
     std::function<void(jit::Stack &)> run;
     jit::Stack inputs, results;
   };
   void fail(const std::string &step) {
     const auto found = fails_at.find(step);
-    if (found != fails_at.end() && --found->second == 0)
-      throw std::runtime_error(step + " failed\nmore");
+    if (found == fails_at.end() || --found->second != 0)
+      return;
+    TORCH_CHECK_WITH(OutOfMemoryError, !lacks_memory, step, " has too little memory");
+    throw std::runtime_error(step + " failed\nmore");
   }
 
   std::unique_ptr<Work> work_; ///< of the capture under way
@@ -137,7 +159,7 @@ private:
 class Program {
 public:
   explicit Program(const std::string &text, std::size_t arguments = 1,
-                   std::size_t least_launches = 1) {
+                   std::size_t least_launches = 1, std::shared_ptr<Pools> pools = nullptr) {
     jit::parseIR(text, graph.get());
     code = jit::Code(graph, "f");
     Options options;
@@ -152,6 +174,8 @@ public:
     };
     options.arguments = arguments;
     options.least_launches = least_launches;
+    options.pools = std::move(pools);
+    options.report = [this](const GraphNews &one) { news.push_back(shown(one)); };
     captures = std::make_unique<Captures>(*graph, std::move(options));
   }
 
@@ -173,6 +197,13 @@ public:
       call(x.clone());
   }
 
+  static std::string shown(const GraphNews &news) {
+    const char *what[] = {"captured", "rejected", "dropped"};
+    return what[static_cast<std::size_t>(news.what)] + (" " + std::to_string(news.bytes)) +
+           (news.why.empty() ? "" : ": " + news.why);
+  }
+
+  std::vector<std::string> news; ///< what has been reported
   std::shared_ptr<jit::Graph> graph = std::make_shared<jit::Graph>();
   jit::Code code;
   FakeDevice device;

@@ -35,7 +35,7 @@ TEST(NotCaptured, ACaptureThatDoesNotBeginOrWhoseOpFails) {
   for (const std::string step : {"begin", "op"}) {
     Program f(kAccumulates);
     EXPECT_THAT(calls_after_a_failure(f, step),
-                ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "abandon", "drop 1"));
+                ElementsAre("s9 waits for s0", "pool 1", "begin on s9", "abandon", "drop 1"));
     EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: " + step + " failed");
     EXPECT_EQ(f.device.now, FakeDevice::stream(0));
   }
@@ -44,15 +44,15 @@ TEST(NotCaptured, ACaptureThatDoesNotBeginOrWhoseOpFails) {
 TEST(NotCaptured, ACaptureThatIsBroken) {
   Program f(kAccumulates);
   EXPECT_THAT(calls_after_a_failure(f, "end"),
-              ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "end", "abandon", "drop 1"));
+              ElementsAre("s9 waits for s0", "pool 1", "begin on s9", "end", "abandon", "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its capture failed: end failed");
 }
 
 TEST(NotCaptured, AFirstReplayThatFails) {
   Program f(kAccumulates);
-  EXPECT_THAT(
-      calls_after_a_failure(f, "replay"),
-      ElementsAre("pool 1", "s9 waits for s0", "begin on s9", "end", "replay on s0", "drop 1"));
+  EXPECT_THAT(calls_after_a_failure(f, "replay"),
+              ElementsAre("s9 waits for s0", "pool 1", "begin on s9", "end", "replay on s0", "free",
+                          "drop 1"));
   EXPECT_EQ(f.captures->describe(), "the interpreter: its first replay failed: replay failed");
 }
 
@@ -65,6 +65,44 @@ TEST(NotCaptured, ALaterReplayThatFails) {
   EXPECT_TRUE(f.call({x, w}).back().toTensor().equal(at::full({3}, -5.)));
   EXPECT_FALSE(f.served);
   EXPECT_EQ(f.captures->describe(), "the interpreter: a replay failed: replay failed");
+}
+
+TEST(NotCaptured, ACaptureWithTooLittleMemoryIsTriedOnceMore) {
+  for (const bool again : {false, true}) {
+    Program f(kAccumulates);
+    const at::Tensor x = at::ones({3}), w = at::zeros({3});
+    f.device.lacks_memory = true;
+    f.settle({x, w}, 2);
+    for (int i = 3; i <= 6; ++i) {
+      if (i == 3 || (i == 4 && again))
+        f.device.fails_at["op"] = 1;
+      EXPECT_TRUE(f.call({x, w}).back().toTensor().equal(at::full({3}, -1. * i))) << i;
+    }
+    EXPECT_EQ(f.device.count("free unused"), 1);
+    EXPECT_EQ(f.captures->describe(),
+              again ? "the interpreter: its capture failed: op has too little memory"
+                    : "a CUDA graph (2 ops)");
+    EXPECT_EQ(f.device.count("drop"), again ? 2 : 1);
+  }
+}
+
+TEST(NotCaptured, IsReportedOnce) {
+  Program small(kNegates, 1, 8), failing(kNegates);
+  small.settle(at::ones({3}), 4);
+  EXPECT_THAT(small.news,
+              ElementsAre("rejected 0: it launches 1 ops, and a CUDA graph pays from 8 on"));
+  failing.device.fails_at["begin"] = 1;
+  failing.settle(at::ones({3}), 5);
+  EXPECT_THAT(failing.news, ElementsAre("rejected 0: its capture failed: begin failed"));
+}
+
+TEST(NotCaptured, AReplayThatFailsIsDroppedAndReported) {
+  Program f(kNegates);
+  f.settle(at::ones({3}), 3);
+  f.device.fails_at["replay"] = 1;
+  f.settle(at::ones({3}), 2);
+  EXPECT_THAT(f.news, ElementsAre("captured 12", "dropped -12: a replay failed: replay failed",
+                                  "rejected 0: a replay failed: replay failed"));
 }
 
 TEST(NotCaptured, AFirstReplayThatDiffers) {

@@ -119,6 +119,7 @@ public:
   void on(const EvictEvent &) override {}
   void on(const FailEvent &) override {}
   void on(const MismatchEvent &) override {}
+  void on(const GraphEvent &) override {}
   std::vector<TraceRecord> all;
 };
 

@@ -44,6 +44,7 @@ public:
     note("mismatch " + e.signature + " " + e.what + " by " + e.culprit + " hits " +
          std::to_string(e.hits));
   }
+  void on(const GraphEvent &e) override { note("graph " + e.signature + " " + e.news.why); }
 
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);

@@ -23,6 +23,6 @@ def saved(tmp_path):
 @pytest.mark.parametrize("device", ["cpu", "cuda:0", None])
 def test_an_input_on_the_cpu_stays_there(tmp_path, device):
     loaded = tracehost.load(saved(tmp_path), device=device)
-    result = loaded.score(torch.full((3,), 2.0))
+    result = loaded["score"](torch.full((3,), 2.0))
     assert result.device.type == "cpu"
     assert result.tolist() == [2.5, 4.5, 6.5]

@@ -1,0 +1,302 @@
+"""CUDA graphs beside what else a process does: streams, threads, captures of its own, errors, fork, little memory."""
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+import tracehost
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
+    pytest.mark.skipif(
+        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
+        reason="CUDA graphs need torch 2.15",
+    ),
+]
+
+MIB = 1 << 20
+function = functools.partial(tracehost.function, optimize="exact")
+
+
+def chain(x):
+    for _ in range(4):
+        x = torch.relu(x * 1.01 + 0.1)
+    return x
+
+
+def served_by(f):
+    return f.specializations()[-1].runs_by
+
+
+def settled(body=chain, calls=8, size=3):
+    f = function(body)
+    for i in range(calls):
+        f(torch.full((size,), float(i), device="cuda"))
+    return f
+
+
+def test_streams_in_turn():
+    """Results of one stream are the inputs of the next, which waits for it."""
+    f = settled()
+    streams = [torch.cuda.Stream(), torch.cuda.default_stream(), torch.cuda.Stream()]
+    x = y = torch.ones(3, device="cuda")
+    for i in range(12):
+        stream = streams[i % 3]
+        stream.wait_stream(streams[(i - 1) % 3])
+        with torch.cuda.stream(stream):
+            x.record_stream(stream)
+            y.record_stream(stream)
+            x, y = f(x), chain(y)
+    torch.cuda.synchronize()
+    assert torch.equal(x, y)
+    assert served_by(f) == "a CUDA graph (12 ops)"
+
+
+def test_a_stream_that_the_caller_does_not_wait_for():
+    """Two streams without an order between them: the capture's own memory is used by one after the other."""
+    f = settled(size=1 << 12)
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    inputs = [torch.full((1 << 12,), float(i), device="cuda") for i in range(10)]
+    torch.cuda.synchronize()
+    found = []
+    for i, x in enumerate(inputs):
+        with torch.cuda.stream(streams[i % 2]):
+            found.append(f(x))
+    torch.cuda.synchronize()
+    for x, y in zip(inputs, found, strict=True):
+        assert torch.equal(y, chain(x))
+
+
+def test_sizes_of_one_function_on_two_streams():
+    """Their captures share memory, and no stream waits for the other one by itself."""
+    f = function(chain)
+    inputs = [torch.full((1000 + i % 2,), float(i), device="cuda") for i in range(24)]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    found = []
+    for i, x in enumerate(inputs):
+        with torch.cuda.stream(streams[i % 2]):
+            found.append(f(x))
+    torch.cuda.synchronize()
+    for x, y in zip(inputs, found, strict=True):
+        assert torch.equal(y, chain(x))
+    assert f.stats()["captured"] == 2
+
+
+def test_a_write_is_seen_by_the_stream_that_waits():
+    total = torch.zeros(3, device="cuda")
+
+    def body(x):
+        total.add_(chain(x))
+        return total * 2
+
+    f, side, main = function(body), torch.cuda.Stream(), torch.cuda.current_stream()
+    x = torch.ones(3, device="cuda")
+    expected = torch.zeros(3)
+    for i in range(12):
+        side.wait_stream(main)
+        with torch.cuda.stream(side if i % 2 else main):
+            y = f(x)
+        main.wait_stream(side)
+        expected += chain(torch.ones(3))
+        assert torch.allclose(y.cpu(), expected * 2)
+        assert torch.allclose(total.cpu(), expected)
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+@pytest.mark.parametrize("calls", [1, 2, 6])
+def test_a_capture_of_another_thread_is_not_broken(mode, calls):
+    """f warms, is captured or is replayed meanwhile; none of it waits for the device as that capture forbids."""
+    f = settled(calls=calls)
+    given = [torch.full((3,), float(i), device="cuda") for i in range(4)]
+    begun, proceed, result = threading.Event(), threading.Event(), []
+
+    def capture():
+        x = torch.ones(3, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, capture_error_mode=mode):
+                y = x * 2
+                begun.set()
+                proceed.wait(60)
+                y = y + 1
+            x.fill_(4)
+            graph.replay()
+            result.append(y.tolist())
+        except RuntimeError as error:
+            result.append(str(error))
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    begun.wait(60)
+    try:
+        found = [f(x) for x in given]
+    finally:
+        proceed.set()
+        thread.join()
+    assert result == [[9, 9, 9]]
+    for x, y in zip(given, found, strict=True):
+        assert torch.equal(y, chain(x))
+
+
+def test_a_trace_does_not_break_a_capture_of_another_thread():
+    """It compares the graph with the body, and waits for that."""
+    begun, proceed, result = threading.Event(), threading.Event(), []
+    x, z = torch.ones(3, device="cuda"), torch.ones(3, device="cuda")
+
+    def capture():
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                y = x * 2
+                begun.set()
+                proceed.wait(60)
+                y = y + 1
+            graph.replay()
+            result.append(y.tolist())
+        except RuntimeError as error:
+            result.append(str(error))
+
+    thread = threading.Thread(target=capture)
+    thread.start()
+    begun.wait(60)
+    f = tracehost.function(chain)
+    try:
+        y = f(z)
+    finally:
+        proceed.set()
+        thread.join()
+    assert result == [[3, 3, 3]]
+    assert torch.equal(y, chain(z))
+    assert f.stats()["validated"] == 1
+
+
+def test_a_capture_of_the_callers_on_another_stream_of_this_thread():
+    f = settled(calls=2)
+    x = torch.ones(3, device="cuda")
+    given = [torch.full((3,), float(i), device="cuda") for i in range(4)]
+    graph, aside = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    found = []
+    with torch.cuda.stream(aside):
+        chain(x)  # the stream has memory now; none can be allocated in a capture
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        y = x * 2
+        with torch.cuda.stream(aside):
+            for z in given:
+                found.append(f(z))
+        y = y + 1
+    x.fill_(4)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert y.tolist() == [9, 9, 9]
+    for z, w in zip(given, found, strict=True):
+        assert torch.equal(w, chain(z))
+
+
+FAULT = """
+import standin
+import torch
+import tracehost
+
+
+@tracehost.function(optimize="exact")
+def f(x):
+    for _ in range(4):
+        x = torch.relu(x * 1.01 + 0.1)
+    return x
+
+
+x = torch.ones(3, device="cuda")
+for _ in range(8):
+    f(x)
+print(f.specializations()[0].runs_by)
+standin.fail_after(0)
+try:
+    f(x)
+    f(x)
+    torch.cuda.synchronize()
+except RuntimeError as error:
+    print("illegal memory access" in str(error))
+"""
+
+
+def test_a_fault_of_the_device_is_raised(tmp_path):
+    """In a process of its own: a device does not recover from it."""
+    pytest.importorskip("standin", reason="only the simulated runtime has such faults")
+    program = tmp_path / "fault.py"
+    program.write_text(FAULT)
+    host = Path(sys.prefix) / "bin" / "tracehost"
+    ran = subprocess.run([host, program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.splitlines() == ["a CUDA graph (12 ops)", "True"], ran.stderr
+
+
+def test_a_child_of_fork_may_drop_a_function():
+    f = settled()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            del f
+            gc.collect()
+            g = function(lambda x: x + 1)
+            good = g(torch.ones(2)).tolist() == [2, 2]
+        except BaseException:
+            good = False
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    x = torch.ones(3, device="cuda")
+    assert torch.equal(f(x), chain(x))
+    assert served_by(f) == "a CUDA graph (12 ops)"
+
+
+def test_a_capture_that_has_too_little_memory_leaves_the_call_alone():
+    """A plain call keeps two results at a time; a capture keeps those and copies of the arguments."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    count = 4 * MIB  # 16 MiB
+    x = torch.ones(count, device="cuda")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 100 * MIB) / total)
+    try:
+        f = function(chain)
+        for i in range(8):
+            given = x + i
+            assert torch.equal(f(given), chain(given))
+        assert served_by(f).startswith(("a CUDA graph", "the interpreter: ")), served_by(f)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    del f, given, x
+    gc.collect()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_modes_that_come_and_go():
+    f = settled()
+    x = torch.ones(3, device="cuda")
+    for _ in range(3):
+        with torch.autocast("cuda", dtype=torch.float16):
+            assert torch.equal(f(x), chain(x))
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            assert torch.equal(f(x), chain(x))
+        with torch.inference_mode():
+            assert torch.equal(f(x), chain(x))
+        assert torch.equal(f(x), chain(x))
+    assert served_by(f) == "a CUDA graph (12 ops)"
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
+def test_another_device_is_the_current_one():
+    f = settled()
+    with torch.cuda.device(1):
+        for _ in range(6):
+            x = torch.ones(3, device="cuda:0")
+            assert torch.equal(f(x), chain(x))
+    for device in ["cuda:1", "cuda:0"] * 6:
+        x = torch.ones(3, device=device)
+        assert torch.equal(f(x), chain(x))
