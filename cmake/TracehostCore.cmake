@@ -46,6 +46,12 @@ tracehost_warnings(tracehost_core)
 tracehost_unity(tracehost_core)
 
 file(GLOB module_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/src/*.cpp" "${PROJECT_SOURCE_DIR}/bindings/src/*/*.cpp")
+# Of two files with one interface, the one for this Python.
+if(TRACEHOST_PYTHON_SHORT_VERSION VERSION_LESS 3.12)
+  list(FILTER module_sources EXCLUDE REGEX "/base/dict_watchers\\.cpp$")
+else()
+  list(FILTER module_sources EXCLUDE REGEX "/base/dict_tags\\.cpp$")
+endif()
 # A module, which takes Python's symbols from the process that loads it: linking libpython here would load a second one.
 add_library(tracehost_module MODULE ${module_sources})
 set_target_properties(tracehost_module PROPERTIES OUTPUT_NAME _tracehost PREFIX "" SUFFIX ".${TRACEHOST_PYTHON_SOABI}.so"

@@ -5,6 +5,8 @@ set(TRACEHOST_CUDA_WHEELS "${site_packages}/nvidia")
 file(GLOB TRACEHOST_CUDA_INCLUDES "${TRACEHOST_CUDA_WHEELS}/cu1[0-9]/include" "${TRACEHOST_CUDA_WHEELS}/*/include")
 set(cuda_runtime_headers ${TRACEHOST_CUDA_INCLUDES})
 list(FILTER cuda_runtime_headers INCLUDE REGEX "/(cu1[0-9]|cuda_runtime)/include$")
+# cuda_runtime.h includes headers of the compiler, crt/*.h, which torch's wheels have beside Triton.
+list(APPEND TRACEHOST_CUDA_INCLUDES "${site_packages}/triton/backends/nvidia/include")
 if(NOT cuda_runtime_headers OR NOT EXISTS "${TRACEHOST_PYTHON_TORCH_DIR}/lib/libtorch_cuda.so")
   set(TRACEHOST_CUDA_INCLUDES "")
 else()

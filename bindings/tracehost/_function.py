@@ -326,10 +326,18 @@ def _site_key(func: Any) -> int:
     return _sites.setdefault(id(owner), (owner, len(_sites) + 1))[1]
 
 
+# From Python 3.14 on annotations are evaluated when they are asked for. What they name may come later, or never.
+_FORMAT: dict[str, Any] = {}
+if sys.version_info >= (3, 14):
+    import annotationlib
+
+    _FORMAT["annotation_format"] = annotationlib.Format.FORWARDREF
+
+
 def _signature(func: Any) -> inspect.Signature:
     if isinstance(func, torch.nn.Module) and type(func).__call__ is torch.nn.Module.__call__:
         func = func.forward  # __call__ takes anything, and hands it on
-    return inspect.signature(func)
+    return inspect.signature(func, **_FORMAT)
 
 
 def _parameters(func: Any) -> list[tuple[str, int, Any]]:

@@ -28,9 +28,29 @@ def _loaded_libpython() -> str | None:
     return None
 
 
+def _is_subinterpreter() -> bool:
+    try:
+        import _interpreters as interpreters
+    except ModuleNotFoundError:  # up to Python 3.12
+        import _xxsubinterpreters as interpreters
+    return interpreters.get_current() != interpreters.get_main()
+
+
 def check() -> None:
     """Raise ImportError if torch is missing or of another minor version, or if this is another Python."""
     running = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info >= (3, 15):
+        raise ImportError(
+            f"tracehost does not support Python {_minor(running)} yet: use Python 3.11 to 3.14"
+        )
+    if "t" in sys.abiflags:
+        raise ImportError(
+            "tracehost needs the GIL, which this free-threaded build of Python does not have: use the usual build"
+        )
+    if _is_subinterpreter():
+        raise ImportError(
+            "tracehost works in the main interpreter of a process only: import it there, not in a subinterpreter"
+        )
     if _minor(running) != _minor(_built["python"]):
         raise ImportError(
             f"tracehost was built for Python {_built['python']}, this is {running}: "

@@ -1,46 +1,24 @@
 #pragma once
 
+#include "base/cpython.h"
 #include "base/object.h"
 
-#include <Python.h>
+#if PY_VERSION_HEX >= 0x030E0000
+#include "base/frame_3_14.h"
+#elif PY_VERSION_HEX >= 0x030C0000
+#include "base/frame_3_12.h"
+#else
+#include "base/frame_3_11.h"
+#endif
 
 #include <cstdint>
 #include <string_view>
 
 /// A running frame as the interpreter has it: its variables and its value stack. The layout is
-/// fixed within a minor version of Python; where versions differ, the difference is here.
+/// fixed within a minor version of Python, and stands in a file for each. What else differs in how
+/// code uses the stack is here.
 
 namespace tracehost::python {
-
-#if PY_VERSION_HEX < 0x030C0000
-/// `_PyInterpreterFrame` of 3.11.
-struct Frame {
-  PyObject *function;
-  PyObject *globals, *builtins, *locals;
-  PyCodeObject *code;
-  PyFrameObject *object;
-  Frame *previous;
-  std::uint16_t *before; ///< the instruction that runs
-  int stack_top;
-  bool is_entry;
-  char owner;
-  PyObject *variables[1]; ///< locals, cells, free variables; then the value stack
-};
-#else
-/// `_PyInterpreterFrame` of 3.12 and 3.13.
-struct Frame {
-  PyCodeObject *code;
-  Frame *previous;
-  PyObject *function;
-  PyObject *globals, *builtins, *locals;
-  PyFrameObject *object;
-  std::uint16_t *before;
-  int stack_top;
-  std::uint16_t return_offset;
-  char owner;
-  PyObject *variables[1];
-};
-#endif
 
 /// How `CALL` finds what is called: below its arguments lie two words. 3.13 has the callable first,
 /// then `self` or null; before that null or the method, then the callable or `self`.
@@ -51,6 +29,10 @@ inline constexpr int kAttributeShift = PY_VERSION_HEX >= 0x030C0000 ? 1 : 0;
 
 /// What the stack of a generator holds when it starts.
 inline constexpr int kGeneratorDepth = PY_VERSION_HEX >= 0x030D0000 ? 0 : 1;
+
+/// Whether CALL_FUNCTION_EX always finds a word for named arguments, null where there are none;
+/// before, its argument says so.
+inline constexpr bool kAlwaysNames = PY_VERSION_HEX >= 0x030E0000;
 
 /// Whether FORMAT_VALUE says by its argument that a specification lies above the value.
 inline constexpr bool kFormatsWithArgument = PY_VERSION_HEX < 0x030D0000;
@@ -80,6 +62,12 @@ inline FrameObject &fields_of(PyFrameObject *frame) {
 
 inline Frame *frame_of(PyFrameObject *frame) { return fields_of(frame).frame; }
 
+/// The code that a frame runs, as an object.
+inline PyObject *code_object(const Frame &frame) {
+  PyCodeObject *code = frame.code;
+  return reinterpret_cast<PyObject *>(code);
+}
+
 /// The code unit that a frame is at.
 inline int unit_of(const Frame &frame) {
   return static_cast<int>(frame.before -
@@ -89,11 +77,8 @@ inline int unit_of(const Frame &frame) {
 /// The frame of Python code that called, itself or by C code; null: none.
 inline const Frame *caller_of(const Frame &frame) {
   const Frame *caller = frame.previous;
-#if PY_VERSION_HEX >= 0x030C0000
-  constexpr char kOwnedByC = 3; // C code puts an empty frame between
-  while (caller && caller->owner == kOwnedByC)
+  while (caller && is_empty(*caller))
     caller = caller->previous;
-#endif
   return caller;
 }
 
@@ -116,14 +101,8 @@ inline PyObject *local_named(const Frame &frame, std::string_view name) {
 inline constexpr int kCallAfterPrecall = PY_VERSION_HEX < 0x030C0000 ? 2 : 0;
 
 /// Where the value stack starts.
-inline PyObject *const *stack_of(const Frame &frame) {
+inline const Word<PyObject> *stack_of(const Frame &frame) {
   return frame.variables + frame.code->co_nlocalsplus;
-}
-
-/// Whether the interpreter agrees on the number of values on the stack. 3.11 saves it, newer ones
-/// do not.
-inline bool is_depth(const Frame &frame, int depth) {
-  return PY_VERSION_HEX >= 0x030C0000 || frame.stack_top == frame.code->co_nlocalsplus + depth;
 }
 
 } // namespace tracehost::python

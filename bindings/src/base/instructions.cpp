@@ -50,7 +50,7 @@ private:
         continue;
       }
       Instruction instruction{argument, start, -1, static_cast<std::uint8_t>(opcode)};
-      instruction.action = table_.action[opcode];
+      instruction.action = action_of(opcode, argument, before);
       instruction.named = (before >= 0 && before == table_.names) ||
                           instruction.action == Action::call_names ||
                           (instruction.action == Action::call_unpacked && argument & 1);
@@ -61,6 +61,17 @@ private:
       extended = 0;
       start = -1;
     }
+  }
+
+  /// From 3.14 on `x[i]` is a binary operation, and `with` loads the methods and calls one.
+  Action action_of(int opcode, int argument, int before) const {
+    constexpr int kItem = 26, kEnter = 0; // NB_SUBSCR; SPECIAL___ENTER__
+    const Action action = table_.action[opcode];
+    if (opcode == table_.binary && argument == kItem)
+      return Action::load_item;
+    const bool is_entered_already = before == table_.special && action == Action::call;
+    return is_entered_already || (opcode == table_.special && argument != kEnter) ? Action::none
+                                                                                  : action;
   }
 
   /// The code unit after an instruction and its caches.
@@ -195,11 +206,11 @@ private:
 void forget(void *instructions) { delete static_cast<Instructions *>(instructions); }
 
 #if PY_VERSION_HEX >= 0x030C0000
-constexpr auto request_index = PyUnstable_Eval_RequestCodeExtraIndex;
+Py_ssize_t request_index() { return PyUnstable_Eval_RequestCodeExtraIndex(forget); }
 constexpr auto get_extra = PyUnstable_Code_GetExtra;
 constexpr auto set_extra = PyUnstable_Code_SetExtra;
 #else
-constexpr auto request_index = _PyEval_RequestCodeExtraIndex;
+Py_ssize_t request_index() { return _PyEval_RequestCodeExtraIndex(forget); }
 constexpr auto get_extra = _PyCode_GetExtra;
 constexpr auto set_extra = _PyCode_SetExtra;
 #endif
@@ -208,7 +219,7 @@ constexpr auto set_extra = _PyCode_SetExtra;
 
 const Instructions *instructions_of(PyCodeObject *code) {
   static constinit Lazy<Py_ssize_t> requested;
-  const Py_ssize_t index = requested([] { return request_index(forget); });
+  const Py_ssize_t index = requested(request_index);
   auto *object = reinterpret_cast<PyObject *>(code);
   void *kept = nullptr;
   const KeepError keep;

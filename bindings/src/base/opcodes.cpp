@@ -19,7 +19,7 @@ struct Row {
   std::string_view names; ///< with a space between
 };
 
-/// Every opcode of Python 3.11, 3.12 and 3.13.
+/// Every opcode of Python 3.11 to 3.14.
 constexpr Row kRows[] = {
     {Action::load_attribute, "LOAD_ATTR LOAD_METHOD"},
     {Action::store_attribute, "STORE_ATTR DELETE_ATTR"},
@@ -61,7 +61,7 @@ constexpr Row kRows[] = {
     {Action::import_from, "IMPORT_FROM"},
     {Action::give, "RETURN_VALUE YIELD_VALUE"},
     // What an object does for `with`, `for`, `await` or an operator is code, which is observed.
-    {Action::enter, "BEFORE_WITH"}, // a lock's `__enter__` is C code
+    {Action::enter, "BEFORE_WITH LOAD_SPECIAL"}, // a lock's `__enter__` is C code
     {Action::none, "BEFORE_ASYNC_WITH SEND GET_AITER GET_ANEXT GET_AWAITABLE "
                    "UNARY_POSITIVE UNARY_NEGATIVE UNARY_INVERT WITH_EXCEPT_START"},
     // Compares objects; their values are guarded where they were read.
@@ -72,19 +72,24 @@ constexpr Row kRows[] = {
      "MATCH_MAPPING MATCH_SEQUENCE"},
     // A new object.
     {Action::none,
-     "ASYNC_GEN_WRAP BUILD_CONST_KEY_MAP BUILD_LIST BUILD_SLICE BUILD_STRING BUILD_TUPLE "
-     "CALL_INTRINSIC_1 CALL_INTRINSIC_2 COPY_FREE_VARS IMPORT_STAR LIST_APPEND LIST_TO_TUPLE "
-     "LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS LOAD_CLOSURE LOAD_LOCALS MAKE_CELL MAKE_FUNCTION "
+     "ASYNC_GEN_WRAP BUILD_CONST_KEY_MAP BUILD_INTERPOLATION BUILD_LIST BUILD_SLICE BUILD_STRING "
+     "BUILD_TEMPLATE BUILD_TUPLE CALL_INTRINSIC_1 CALL_INTRINSIC_2 COPY_FREE_VARS IMPORT_STAR "
+     "LIST_APPEND LIST_TO_TUPLE "
+     "LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS LOAD_CLOSURE LOAD_COMMON_CONSTANT LOAD_LOCALS "
+     "MAKE_CELL MAKE_FUNCTION "
      "RETURN_GENERATOR SETUP_ANNOTATIONS SET_FUNCTION_ATTRIBUTE"},
     // A value that is in the frame.
-    {Action::none, "COPY DELETE_FAST LOAD_CONST LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_CHECK "
-                   "LOAD_FAST_LOAD_FAST POP_TOP PUSH_NULL STORE_FAST STORE_FAST_LOAD_FAST "
+    {Action::none, "COPY DELETE_FAST LOAD_CONST LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_BORROW "
+                   "LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST "
+                   "LOAD_SMALL_INT POP_ITER POP_TOP PUSH_NULL STORE_FAST STORE_FAST_LOAD_FAST "
                    "STORE_FAST_STORE_FAST SWAP"},
     // Where the code continues.
     {Action::none,
-     "CACHE CLEANUP_THROW END_ASYNC_FOR END_FOR END_SEND ENTER_EXECUTOR EXIT_INIT_CHECK "
+     "ANNOTATIONS_PLACEHOLDER CACHE CLEANUP_THROW END_ASYNC_FOR END_FOR END_SEND ENTER_EXECUTOR "
+     "EXIT_INIT_CHECK "
      "EXTENDED_ARG INTERPRETER_EXIT JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD KW_NAMES "
-     "NOP POP_EXCEPT PREP_RERAISE_STAR PRINT_EXPR PUSH_EXC_INFO RAISE_VARARGS RERAISE RESERVED "
+     "NOP NOT_TAKEN POP_EXCEPT PREP_RERAISE_STAR PRINT_EXPR PUSH_EXC_INFO RAISE_VARARGS RERAISE "
+     "RESERVED "
      "RESUME RETURN_CONST"},
 };
 
@@ -128,7 +133,7 @@ Made make() {
   const Owned map = member(module.get(), "opmap");
   const Owned caches = member(module.get(), "_inline_cache_entries");
   const Owned relative = member(module.get(), "hasjrel");
-  made.table.names = -1;
+  made.table.names = made.table.special = -1;
   PyObject *key, *value;
   for (Py_ssize_t at = 0; map && PyDict_Next(map.get(), &at, &key, &value);) {
     const long number = PyLong_AsLong(value);
@@ -154,7 +159,8 @@ Made make() {
          {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"KW_NAMES", &t.names},
           std::pair{"CHECK_EXC_MATCH", &t.check_match}, std::pair{"CHECK_EG_MATCH", &t.check_group},
           std::pair{"RERAISE", &t.reraise}, std::pair{"WITH_EXCEPT_START", &t.with_start},
-          std::pair{"PUSH_EXC_INFO", &t.push_exception}, std::pair{"POP_TOP", &t.pop_top}})
+          std::pair{"PUSH_EXC_INFO", &t.push_exception}, std::pair{"POP_TOP", &t.pop_top},
+          std::pair{"BINARY_OP", &t.binary}, std::pair{"LOAD_SPECIAL", &t.special}})
       if (name == known)
         *place = static_cast<int>(number);
   }

@@ -60,7 +60,9 @@ struct Opcodes {
   std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
   std::array<bool, 256> jumps, backwards, ends, deletes;
   int extended;
-  int names;                                                                  ///< KW_NAMES, or -1
+  int names;   ///< KW_NAMES, or -1
+  int special; ///< LOAD_SPECIAL, or -1
+  int binary;  ///< BINARY_OP
   int check_match, check_group, reraise, with_start, pop_top, push_exception; ///< of handlers
 };
 

@@ -21,11 +21,24 @@ template <typename Look> void each_frame(const Look &look) {
       return;
 }
 
-/// In a `with` over such an object, whose exit method lies on the stack.
+bool is_exit(PyObject *function) {
+  if (!PyFunction_Check(function) && !Py_IS_TYPE(function, &PyMethodDescr_Type))
+    return false;
+  const std::string_view name =
+      utf8(PyFunction_Check(function) ? reinterpret_cast<PyFunctionObject *>(function)->func_name
+                                      : PyDescr_NAME(function));
+  return name == "__exit__" || name == "__aexit__";
+}
+
+/// In a `with` over such an object, whose exit method lies on the stack: bound, or from 3.14 on
+/// with the object above it.
 template <typename Of> bool is_in_with(const Frame &frame, const Instruction &i, const Of &of) {
+  const Word<PyObject> *stack = stack_of(frame);
   for (int at = 0; at < i.kept; ++at) {
-    PyObject *value = stack_of(frame)[at];
-    if (value && PyMethod_Check(value) && of(PyMethod_GET_SELF(value)))
+    PyObject *value = stack[at], *above = at + 1 < i.kept ? stack[at + 1] : nullptr;
+    if (value && (PyMethod_Check(value)     ? of(PyMethod_GET_SELF(value))
+                  : above && is_exit(value) ? of(above)
+                                            : false))
       return true;
   }
   return false;

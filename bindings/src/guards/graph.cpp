@@ -113,9 +113,7 @@ std::string Graph::path(int container, PyObject *key) const {
   return prefix(c.object) + step(c, key, -1) + suffix(c.object);
 }
 
-namespace {
-
-PyObject *find_dict(Place place, PyObject *owner) {
+PyObject *dict_of(Place place, PyObject *owner) {
   switch (place) {
   case Place::instance:
     return instance_dict(owner);
@@ -128,13 +126,6 @@ PyObject *find_dict(Place place, PyObject *owner) {
   default:
     return nullptr;
   }
-}
-
-} // namespace
-
-PyObject *dict_of(Place place, PyObject *owner) {
-  PyObject *dict = find_dict(place, owner);
-  return dict && keep_version(dict) ? dict : nullptr;
 }
 
 Entries::Entries(PyObject *dict)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/cpython.h"
+#include "base/dict_watch.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
 #include "signature/signature.h"
@@ -83,7 +83,7 @@ enum class Expect : std::uint8_t {
 struct Slot {
   PyObject *key = nullptr;      ///< name, or a dict's key; strong in both owners; null for items
   PyObject *value = nullptr;    ///< Recorder: from before, strong. Guards: as of now, borrowed
-  PyObject *keep = nullptr;     ///< Guards, where no dict tag vouches for `value`: see GraphGuards
+  PyObject *keep = nullptr;     ///< Guards, where no dict vouches for `value`: see GraphGuards
   PyTypeObject *type = nullptr; ///< container, opaque, number: the exact type
   mutable PyObject *answer = nullptr; ///< asked: what was said last; strong
   Node node;                          ///< leaf, object
@@ -121,9 +121,14 @@ struct Container {
   bool module = false;      ///< entries: an nn.Module's parameters, buffers or children
   std::int32_t object;      ///< whose it is
   PyObject *dict = nullptr; ///< the dict, where it has one
-  std::uint64_t tag = 0;    ///< its version when it was first looked at (Recorder)
+  DictWatch watch;          ///< Recorder: from the first look on. Guards: from the last pass on
+  DictSeen seen;            ///< the dict at that time
+  bool by_name = false;     ///< Guards: nothing reports changes of the dict
   Py_ssize_t length = 0;    ///< entries, items: before
   std::vector<Slot> slots;
+
+  /// The state of the dict that is followed; where none is, one that stays the same.
+  DictSeen now() const { return by_name ? DictSeen() : watch.now(); }
 };
 
 /// Something paths go through, found once however many slots hold it.
@@ -167,8 +172,7 @@ struct Graph {
   const std::string &suffix(int object) const;
 };
 
-/// The dict that a container is about, or null; its version changes with it. `owner`: the object as
-/// of now.
+/// The dict that a container is about, or null. `owner`: the object as of now.
 PyObject *dict_of(Place place, PyObject *owner);
 /// Number of elements; -1 where it does not count.
 Py_ssize_t length_of(Place place, PyObject *owner);

@@ -15,7 +15,7 @@ namespace tracehost::python {
 
 namespace {
 
-/// Whether the slot, of a container without a version tag, holds the value it held.
+/// Whether the slot, of a container that nothing vouches for, holds the value it held.
 inline bool holds_still(const Slot &s, PyObject *now) {
   if (s.expect == Expect::any)
     return true;
@@ -95,13 +95,15 @@ GraphGuards::~GraphGuards() {
   }
   const WithGil gil;
   const KeepError kept;
-  for (Container &c : graph_.containers)
+  for (Container &c : graph_.containers) {
+    c.watch.stop();
     for (Slot &s : c.slots) {
       Py_XDECREF(s.key);
       Py_XDECREF(s.keep);
       Py_XDECREF(s.answer);
       Py_XDECREF(reinterpret_cast<PyObject *>(s.type));
     }
+  }
   for (Object &o : graph_.objects) {
     if (o.container < 0 && o.argument < 0)
       Py_XDECREF(o.object);
@@ -120,19 +122,31 @@ GraphGuards::~GraphGuards() {
 // ---- the fast way -------------------------------------------------------------------------------
 
 /// Index of the first check from `from` on that fails, or their number.
-std::size_t GraphGuards::first_changed(PyObject *const *arguments, std::size_t from) const {
+std::size_t GraphGuards::first_changed(PyObject *const *arguments, std::size_t from) {
   const std::size_t count = checks_.size();
   for (std::size_t i = from; i < count; ++i) {
-    const Check &check = checks_[i];
+    Check &check = checks_[i];
     switch (check.kind) {
     case Check::dict_only:
-      if (version(check.dict) != check.tag)
+      if (!check.seen.same())
+        return i;
+      break;
+    case Check::globals:
+      if (!check.seen.same()) {
+        const DictWatch &watch = graph_.containers[check.index].watch;
+        if (!watch.follows(check.dict) || !holds_names(check.index, check.dict))
+          return i;
+        check.seen = watch.now();
+      }
+      break;
+    case Check::names:
+      if (!holds_names(check.index, check.dict))
         return i;
       break;
     case Check::instance:
       if (Py_TYPE(check.object) != check.type ||
           reinterpret_cast<PyObject **>(check.object)[check.anchor] != check.dict ||
-          (check.dict && version(check.dict) != check.tag))
+          !check.seen.same())
         return i;
       break;
     case Check::argument:
@@ -172,6 +186,27 @@ std::size_t GraphGuards::first_changed(PyObject *const *arguments, std::size_t f
   return count;
 }
 
+/// Whether a dict holds the values that the last pass has found: those that were read, or all of it
+/// in its order. Slot::keep vouches for them.
+bool GraphGuards::holds_names(std::size_t container, PyObject *dict) const {
+  const Container &c = graph_.containers[container];
+  if (c.open)
+    return std::all_of(c.slots.begin(), c.slots.end(),
+                       [&](const Slot &s) { return holds_still(s, read(c, s, nullptr, dict)); });
+  const std::vector<Item> &items = items_[container];
+  if (PyDict_GET_SIZE(dict) != static_cast<Py_ssize_t>(items.size()))
+    return false;
+  std::size_t i = 0;
+  for (Entries entries(dict); i < items.size() && entries.next(); ++i) {
+    const Item &item = items[i];
+    if (entries.key() != item.key && !holds_key(item, entries.key()))
+      return false;
+    if (item.slot >= 0 && !holds_still(c.slots[item.slot], entries.value()))
+      return false;
+  }
+  return i == items.size();
+}
+
 /// From a failed check on: reads again the containers that changed, as long as every object stays
 /// where the checks have it; else all.
 bool GraphGuards::follow(PyObject *const *arguments, std::size_t at) {
@@ -194,7 +229,7 @@ bool GraphGuards::follow(PyObject *const *arguments, std::size_t at) {
     if (!same)
       return false; // this check keeps failing until it is the same again
     check.dict = c.dict;
-    check.tag = c.tag;
+    check.seen = c.seen;
   }
   if (ties_hold())
     return true;
@@ -238,14 +273,15 @@ bool GraphGuards::are_apart() const {
   return true;
 }
 
-/// Whether the object's identity needs no check of its own: a tag stands for it, it is a root, or
-/// it is kept.
+/// Whether the object's identity needs no check of its own: a dict that is followed has it, it is a
+/// root, or it is kept.
 bool GraphGuards::vouched(const Container &container) const {
   const Object &o = graph_.objects[container.object];
   if (o.container < 0)
     return true;
   const Container &holder = graph_.containers[o.container];
-  return has_dict(holder.place) || (o.object && holder.slots[o.slot].keep == o.object);
+  return (has_dict(holder.place) && !is_kept(holder)) ||
+         (o.object && holder.slots[o.slot].keep == o.object);
 }
 
 /// The defaults of the function itself, which the Function's parameters hold as well.
@@ -260,16 +296,21 @@ void GraphGuards::compile() {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     const Object &o = graph_.objects[i];
     if (o.argument >= 0)
-      checks_.push_back({Check::argument, 0, o.argument, o.object, o.type, nullptr, 0});
+      checks_.push_back({Check::argument, 0, o.argument, o.object, o.type, nullptr, {}});
     else if (o.container < 0 && o.weak)
-      checks_.push_back({Check::weak_root, 0, static_cast<std::int32_t>(i), referent(o.object),
-                         o.type, nullptr, 0});
+      checks_.push_back({Check::weak_root,
+                         0,
+                         static_cast<std::int32_t>(i),
+                         referent(o.object),
+                         o.type,
+                         nullptr,
+                         {}});
   }
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &c = graph_.containers[i];
     PyObject *owner = present(graph_.objects[c.object]);
-    Check check{Check::dict_only, 0,    static_cast<std::int32_t>(i), owner, Py_TYPE(owner),
-                c.dict,           c.tag};
+    Check check{Check::dict_only, 0,     static_cast<std::int32_t>(i), owner, Py_TYPE(owner),
+                c.dict,           c.seen};
     switch (c.place) {
     case Place::instance: {
       PyObject **at = _PyObject_GetDictPtr(owner);
@@ -281,11 +322,15 @@ void GraphGuards::compile() {
       check.anchor = static_cast<std::int16_t>(at - reinterpret_cast<PyObject **>(owner));
       break;
     }
-    case Place::names:
     case Place::globals:
-    case Place::entries:
+      check.kind = c.by_name ? Check::names : Check::globals;
       break;
-    case Place::keys: // an OrderedDict's order has no version
+    case Place::names:
+    case Place::entries:
+      if (c.by_name)
+        check.kind = Check::names;
+      break;
+    case Place::keys: // nothing reports an OrderedDict's order
       if (c.slots.empty())
         continue;
       if (!c.dict)
@@ -312,6 +357,10 @@ void GraphGuards::compile() {
       continue;
     }
     checks_.push_back(check);
+    if (check.kind == Check::instance && c.by_name) {
+      check.kind = Check::names;
+      checks_.push_back(check);
+    }
     if (keeps_order(static_cast<std::size_t>(i), owner)) {
       check.kind = Check::order;
       checks_.push_back(check);
@@ -319,8 +368,7 @@ void GraphGuards::compile() {
   }
 }
 
-/// An OrderedDict that was read whole. It may change its order, and then its version stays the
-/// same.
+/// An OrderedDict that was read whole. It may change its order, which nothing reports.
 bool GraphGuards::keeps_order(std::size_t container, PyObject *owner) const {
   return graph_.containers[container].place == Place::entries && PyODict_Check(owner) &&
          items_[container].size() > 1;

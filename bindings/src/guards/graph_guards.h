@@ -37,15 +37,17 @@ struct Rebinding {
 /// What one Specialization depends on beyond its arguments: guarded slots and captures, each with
 /// the path to read it again. Made by Recorder, owned by the Specialization.
 ///
-/// Two ways to verify. Fast: every container is as the last full pass left it. A dict's version tag
-/// shows so, or a comparison of pointers. The tag is unique in the process: the same tag is the
-/// same dict with the same items. The dict keeps these alive, so captures are borrowed pointers.
-/// Lists, cells and __slots__ have no tag: their few pointers are compared each time. Such an
-/// address may have been freed and taken again. Where no tag covers a pointer, Slot::keep does: the
-/// value itself if it can't hold others, else a weak reference. Full: containers in order, holders
-/// first. All names of each container whose tag moved are read again, and what they lead to is
-/// settled in turn. So every pointer used was reached in this call. A pass that fails leaves each
-/// container either settled or to be read again.
+/// Two ways to verify. Fast: every container is as the last full pass left it. DictSeen shows so of
+/// a dict: the same dict with the same values under the names that were read. The dict keeps these
+/// alive, so captures are borrowed pointers. Nothing reports changes of lists, cells, __slots__, an
+/// object's class and its `__dict__`, an OrderedDict's order: their few pointers are compared each
+/// time. So are the names in a dict that is not followed (Container::by_name), and in globals that
+/// have changed: a loop at module level stores its variable there. Such an address may have been
+/// freed and taken again. Where no dict vouches for a pointer, Slot::keep does: the value itself if
+/// it can't hold others, else a weak reference. Full: containers in order, holders first. All names
+/// of each dict that has changed are read again, and what they lead to is settled in turn. So every
+/// pointer used was reached in this call. A pass that fails leaves each container either settled or
+/// to be read again.
 ///
 /// Holds no strong reference to an argument, nor to what is reached through one. Class, function
 /// and module objects, cells and globals dicts may be held strongly as the function itself holds
@@ -108,13 +110,23 @@ public:
 private:
   /// One comparison of the fast way. Small: there are thousands in a large model.
   struct Check {
-    enum Kind : std::uint8_t { argument, weak_root, dict_only, instance, slots, order, items } kind;
+    enum Kind : std::uint8_t {
+      argument,
+      weak_root,
+      dict_only,
+      globals, ///< as dict_only, or by name
+      names,   ///< by name
+      instance,
+      slots,
+      order,
+      items
+    } kind;
     std::int16_t anchor; ///< instance: where it keeps its dict, in words from its address
     std::int32_t index;  ///< the container; argument: which; weak_root: the Object
     PyObject *object;    ///< what must be found: the argument, the owner of the container
     PyTypeObject *type;  ///< its type
     PyObject *dict;
-    std::uint64_t tag;
+    DictSeen seen;
   };
   /// One item of a dict, in order: which slot is it, or none.
   struct Item {
@@ -124,12 +136,19 @@ private:
     AtomRef atom;
   };
 
-  std::size_t first_changed(PyObject *const *arguments, std::size_t from) const;
+  std::size_t first_changed(PyObject *const *arguments, std::size_t from);
+  bool holds_names(std::size_t container, PyObject *dict) const;
   bool follow(PyObject *const *arguments, std::size_t at);
   bool settle(PyObject *const *arguments);
   bool ties_hold() const;
   bool are_apart() const;
   bool settle(std::size_t container);
+  bool settle(const Container &container, Slot &slot, PyObject *now);
+  /// Whether Slot::keep vouches for what the slots hold.
+  static bool is_kept(const Container &c) {
+    return !has_dict(c.place) || c.by_name || c.place == Place::globals;
+  }
+  void follow_dict(Container &container, PyObject *dict);
   bool keeps_order(std::size_t container, PyObject *owner) const;
   bool is_in_order(std::size_t container, PyObject *owner) const;
   static bool holds_key(const Item &item, PyObject *key);
@@ -169,7 +188,7 @@ private:
   std::vector<std::int32_t> alike_; ///< objects in whose place others may come
   std::vector<Check> checks_;
   bool settled_ = false;
-  bool moved_ = false; ///< matches() found an object in another place than the checks have
+  bool moved_ = false; ///< the checks are not those that compile() would make now
 };
 
 /// Visits those of `atoms` that are PyAtoms and not in `seen`, and adds them.

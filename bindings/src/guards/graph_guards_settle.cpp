@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-/// The full pass over the guards: containers in order, holders first. Names of a container whose
-/// version tag has moved are read again.
+/// The full pass over the guards: containers in order, holders first. Names of a dict that has
+/// changed are read again.
 
 namespace tracehost::python {
 
@@ -46,62 +46,94 @@ bool GraphGuards::settle(std::size_t index) {
   if (has_dict(c.place)) {
     PyObject *dict = dict_of(c.place, owner);
     if (!dict) {
+      moved_ |= c.by_name; // checks of its names are left
       c.dict = nullptr;
+      c.seen = {};
+      c.by_name = false;
       for (Slot &s : c.slots)
         if (!matches(s, nullptr))
           return false;
       return true;
     }
-    const std::uint64_t tag = version(dict);
-    if (dict == c.dict && tag == c.tag && !keeps_order(index, owner))
+    if (dict == c.dict && !c.by_name && c.seen.same() && !keeps_order(index, owner))
       return true;
+    follow_dict(c, dict);
+    moved_ |= c.by_name && dict != c.dict;
+    const DictSeen now = c.now();
     const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
                       : c.open
                           ? [&] {
                               for (Slot &s : c.slots)
-                                if (!matches(s, read(c, s, owner, dict)))
+                                if (!settle(c, s, read(c, s, owner, dict)))
                                   return false;
                               return true;
                             }()
                           : settle_names(index, dict);
     // A user's __eq__ may have changed it meanwhile.
-    if (!same || version(dict) != tag)
+    if (!same || !now.same())
       return false;
     c.dict = dict;
-    c.tag = tag;
-    return true;
+    c.seen = now;
+    return !c.by_name || holds_names(index, dict);
   }
-  if (c.place == Place::keys && !PyODict_Check(owner))
-    if (PyObject *dict = dict_of(Place::entries, owner))
-      return settle_keys(c, dict);
+  if (c.place == Place::keys && !PyODict_Check(owner)) {
+    follow_dict(c, owner);
+    if (!c.by_name)
+      return settle_keys(c, owner);
+    c.dict = nullptr;
+  }
   if (c.counted && length_of(c.place, owner) != c.length)
     return false;
   for (Slot &s : c.slots) {
     PyObject *now = read(c, s, owner, nullptr);
-    if (!matches(s, now) || (now && read(c, s, owner, nullptr) != now))
+    if (!settle(c, s, now) || (now && read(c, s, owner, nullptr) != now))
       return false;
-    keep(c, s);
   }
   return true;
 }
 
-/// One walk for all keys, whose places stay while the dict's version does.
+/// matches(), and keeps the value where no dict vouches for it.
+bool GraphGuards::settle(const Container &c, Slot &s, PyObject *now) {
+  const Owned alive(Py_XNewRef(now)); // a user's __eq__ may take it away
+  if (!matches(s, now))
+    return false;
+  if (is_kept(c))
+    keep(c, s);
+  return true;
+}
+
+/// Follows the dict, before it is read.
+void GraphGuards::follow_dict(Container &c, PyObject *dict) {
+  if (c.watch.follows(dict))
+    return;
+  std::vector<PyObject *> names;
+  bool whole = !c.open;
+  for (const Slot &s : c.slots)
+    if (s.key && PyUnicode_CheckExact(s.key))
+      names.push_back(s.key);
+    else
+      whole = true;
+  const bool by_name = !c.watch.start(dict, names, whole);
+  moved_ |= by_name != c.by_name; // it needs other checks
+  c.by_name = by_name;
+}
+
+/// One walk for all keys, whose places stay while the dict does.
 bool GraphGuards::settle_keys(Container &c, PyObject *dict) {
-  const std::uint64_t tag = version(dict);
-  if (dict == c.dict && tag == c.tag)
+  if (dict == c.dict && c.seen.same())
     return true;
-  std::vector<PyObject *> keys; // borrowed: the version shows whether the dict has them still
+  const DictSeen now = c.watch.now();
+  std::vector<PyObject *> keys; // borrowed: `now` shows whether the dict has them still
   for (Entries entries(dict); entries.next();)
     keys.push_back(entries.key());
   for (Slot &s : c.slots) {
     const auto at = static_cast<std::size_t>(s.index);
-    if (!matches(s, at < keys.size() ? keys[at] : nullptr) || version(dict) != tag)
+    if (!settle(c, s, at < keys.size() ? keys[at] : nullptr) || !now.same())
       return false;
-    keep(c, s);
   }
   c.dict = dict;
-  c.tag = tag;
-  return version(dict) == tag;
+  c.seen = now;
+  return now.same();
 }
 
 bool GraphGuards::settle_entries(std::size_t index, PyObject *dict) {
@@ -109,13 +141,13 @@ bool GraphGuards::settle_entries(std::size_t index, PyObject *dict) {
   if (PyDict_GET_SIZE(dict) != c.length)
     return false;
   const std::vector<Item> &items = items_[index];
-  const std::uint64_t tag = version(dict);
+  const DictSeen now = c.now();
   std::size_t i = 0;
   for (Entries entries(dict); i < items.size() && entries.next(); ++i) {
     const Item &item = items[i];
     if (entries.key() != item.key && !holds_key(item, entries.key()))
       return false;
-    if (!matches(c.slots[item.slot], entries.value()) || version(dict) != tag)
+    if (!settle(c, c.slots[item.slot], entries.value()) || !now.same())
       return false;
   }
   return i == items.size();
@@ -138,14 +170,14 @@ bool GraphGuards::settle_names(std::size_t index, PyObject *dict) {
   const std::vector<Item> &items = items_[index];
   if (static_cast<Py_ssize_t>(items.size()) != PyDict_GET_SIZE(dict) || items.empty())
     return learn_names(index, dict);
-  const std::uint64_t tag = version(dict);
+  const DictSeen now = c.now();
   PyObject *key, *value;
   std::size_t i = 0;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); ++i) {
     if (items[i].key != key)
       return learn_names(index, dict);
     const std::int32_t slot = items[i].slot;
-    if (slot >= 0 && (!matches(c.slots[slot], value) || version(dict) != tag))
+    if (slot >= 0 && (!settle(c, c.slots[slot], value) || !now.same()))
       return false;
   }
   return true;
@@ -155,7 +187,7 @@ bool GraphGuards::learn_names(std::size_t index, PyObject *dict) {
   Container &c = graph_.containers[index];
   std::vector<Item> fresh;
   std::vector<bool> seen(c.slots.size());
-  const std::uint64_t tag = version(dict);
+  const DictSeen now = c.now();
   bool same = true;
   PyObject *key, *value;
   for (Py_ssize_t at = 0; same && PyDict_Next(dict, &at, &key, &value);) {
@@ -172,10 +204,10 @@ bool GraphGuards::learn_names(std::size_t index, PyObject *dict) {
       continue;
     }
     seen[slot] = true;
-    same = matches(c.slots[slot], value) && version(dict) == tag;
+    same = settle(c, c.slots[slot], value) && now.same();
   }
   for (std::size_t s = 0; same && s < c.slots.size(); ++s)
-    same = seen[s] || matches(c.slots[s], nullptr);
+    same = seen[s] || settle(c, c.slots[s], nullptr);
   if (same)
     std::swap(items_[index], fresh);
   for (Item &item : fresh)
@@ -203,7 +235,7 @@ bool GraphGuards::matches(Slot &s, PyObject *now) {
     if (!now || Py_TYPE(now) != s.type)
       return false;
     if (s.primary) {
-      // A tuple has no check of its own where a tag vouches for it, so at the same address ...
+      // A tuple has no check of its own where a dict vouches for it, so at the same address ...
       moved_ |= graph_.objects[s.object].object != now || PyTuple_Check(now);
       graph_.objects[s.object].object = now;
     }
@@ -245,7 +277,7 @@ bool GraphGuards::set_number(std::int32_t capture, PyObject *now) {
 
 void GraphGuards::free_replaced() { const std::vector<Owned> freed = std::exchange(replaced_, {}); }
 
-/// After matches(), where no tag vouches for the value.
+/// After matches(), where no dict vouches for the value.
 void GraphGuards::keep(const Container &c, Slot &s) {
   PyObject *old = s.keep;
   if (are_own_defaults(c, s)) {

@@ -23,7 +23,7 @@ PyObject *call_impl_code = nullptr; ///< of torch.nn.Module: borrowed from it
 /// nn.Module's call asks whether to go through _slow_forward, which is ours (base/autograph.h).
 bool is_asked_by_module() {
   const Frame *frame = Converting::now() ? innermost_frame() : nullptr;
-  return frame && reinterpret_cast<PyObject *>(frame->code) == call_impl_code;
+  return frame && code_object(*frame) == call_impl_code;
 }
 
 /// From torch.jit.is_tracing() up to the question.

@@ -149,7 +149,7 @@ void Profile::find_interruptions() {
 /// Code that Python itself runs in between: also destructors.
 bool Profile::is_interruption(const Frame &frame) const {
   const auto is_it = [&frame](const py::object &known) {
-    return known.ptr() == reinterpret_cast<PyObject *>(frame.code);
+    return known.ptr() == code_object(frame);
   };
   return std::any_of(interruptions_.begin(), interruptions_.end(), is_it) ||
          std::string_view(utf8(frame.code->co_name)) == "__del__";

@@ -92,9 +92,9 @@ private:
     PyObject *owner = graph_.objects[c.object].object;
     PyObject *dict = dict_of(c.place, owner);
     const bool ordered = c.place == Place::entries && !c.open;
-    if (dict && dict == c.dict && version(dict) == c.tag && !(stores_ && c.stored) &&
+    if (dict && dict == c.dict && c.seen.same() && !(stores_ && c.stored) &&
         !(ordered && c.rewritten && PyODict_Check(owner)))
-      return; // an OrderedDict's order has no version
+      return; // no event says that an OrderedDict's order has changed
     if (is_rewritten(c, owner))
       return rewritten(container, owner);
     const std::size_t before = found_.size();

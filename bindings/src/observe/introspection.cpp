@@ -1,5 +1,6 @@
 #include "observe/introspection.h"
 
+#include "base/dict_watch.h"
 #include "base/instructions.h"
 #include "base/opcodes.h"
 #include "base/reads_only.h"
@@ -55,6 +56,9 @@ void add_guards(py::module_ &module) {
   module.def("effects_of_c_code", &effects, "Kinds of what calls of C code read and store.");
   module.def("switch_effect", &switch_effect, py::arg("name"), py::arg("on"),
              "For tests: whether such calls of C code are observed.");
+  module.def(
+      "follows_dict", [](const py::dict &dict) { return DictWatch::is_followed(dict.ptr()); },
+      py::arg("dict"), "For tests: whether changes of the dict are reported.");
   module.def("stack_depths", &stack_depths, py::arg("code"),
              "By code unit: the values on the stack before the instruction runs, or None.");
 }

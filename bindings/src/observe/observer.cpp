@@ -85,7 +85,7 @@ int tool = -1;     ///< of sys.monitoring; -1: none
 PyObject *on_monitoring_event(PyObject *, PyObject *const *arguments, Py_ssize_t count) {
   if (innermost && count == 2) {
     const Frame *frame = innermost_frame();
-    if (frame && reinterpret_cast<PyObject *>(frame->code) == arguments[0] &&
+    if (frame && code_object(*frame) == arguments[0] &&
         !Observer::tell(*frame, static_cast<int>(PyLong_AsLong(arguments[1]) / 2)))
       return nullptr;
   }

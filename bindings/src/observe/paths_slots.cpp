@@ -134,7 +134,7 @@ int Paths::container(int object, Place place) {
   c.object = object;
   c.dict = Py_XNewRef(dict_of(place, owner));
   if (c.dict)
-    c.tag = version(c.dict);
+    c.seen = c.watch.start(c.dict, {}, /*whole=*/true) ? c.watch.now() : DictSeen::unknown();
   c.length = length_of(place, owner);
   if (const Object &o = graph_.objects[object]; place == Place::entries && o.container >= 0) {
     const Container &holder = graph_.containers[o.container];

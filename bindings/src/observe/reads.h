@@ -158,7 +158,8 @@ private:
   std::unordered_map<PyObject *, bool> ours_; ///< dicts of globals, borrowed from frames
   const Frame *frame_ = nullptr;              ///< of the instruction that is handled
   const Instruction *instruction_ = nullptr;
-  PyObject *const *top_ = nullptr; ///< one past the last value of its stack
+  const Word<PyObject> *top_ = nullptr; ///< one past the last value of its stack
+  bool named_ = false;                  ///< a call, some arguments of which have names
   bool called_ = false;
   std::vector<Taker> takers_;
   std::vector<UnknownCall> unknown_;

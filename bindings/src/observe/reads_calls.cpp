@@ -62,28 +62,26 @@ bool is_of_torch(PyObject *callable, const char *name) {
 /// The stack: two words for what is called, its arguments, and the names of the last of these.
 void Reads::calls(int names) {
   const int count = instruction_->argument;
-  PyObject *const *arguments = top_ - names - count;
-  PyObject *first = arguments[-2], *second = arguments[-1];
+  const std::vector<PyObject *> words(top_ - names - count - 2, top_ - names);
+  PyObject *first = words[0], *second = words[1];
   PyObject *callable = kCallableFirst ? first : first ? first : second;
   const bool bound = kCallableFirst ? second != nullptr : first != nullptr;
-  if (bound)
-    call(callable, {arguments - 1, static_cast<std::size_t>(count + 1)});
-  else
-    call(callable, {arguments, static_cast<std::size_t>(count)});
+  call(callable, Arguments(words).subspan(bound ? 1 : 2));
 }
 
 void Reads::calls_unpacked() {
-  const int named = instruction_->argument & 1;
+  const int named = kAlwaysNames || instruction_->argument & 1;
+  named_ = named && operand(1);
   PyObject *positional = operand(1 + named);
   PyObject *callable = kCallableFirst ? operand(3 + named) : operand(2 + named);
   paths_.whole(positional, false);
-  if (named)
+  if (named_)
     paths_.whole(operand(1), false);
   std::vector<PyObject *> arguments;
   if (PyTuple_Check(positional) || PyList_Check(positional))
     arguments.assign(PySequence_Fast_ITEMS(positional),
                      PySequence_Fast_ITEMS(positional) + Py_SIZE(positional));
-  if (named && PyDict_Check(operand(1))) {
+  if (named_ && PyDict_Check(operand(1))) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(operand(1), &at, &key, &value);)
       arguments.push_back(value);
@@ -214,8 +212,7 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
                   : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
   for (std::size_t i = 0; !alone && key && i < arguments.size(); ++i)
     PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
-  if (instruction_->named || !key ||
-      PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
+  if (named_ || !key || PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
     PyErr_Clear();
     paths_.whole(cache, false);
     note_store({paths_.before_change(cache), -1}, nullptr);

@@ -278,7 +278,7 @@ void Reads::ask_again(const Called &called, Arguments arguments) {
   if (called.method && arguments.size() == 1) {
     const Owned text(PyUnicode_InternFromString(std::string(called.name).c_str()));
     paths_.ask(arguments[0], text.get(), Asked::method_of);
-  } else if (!called.method && called.callable && !instruction_->named) {
+  } else if (!called.method && called.callable && !named_) {
     Owned values(arguments.empty() ? nullptr
                                    : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
     for (std::size_t i = 0; values && i < arguments.size(); ++i)
@@ -343,7 +343,7 @@ void Reads::update(PyObject *dict, Arguments others) {
     if (c < 0 || !other)
       continue;
     PyObject *key, *value;
-    if (PyDict_Check(other) && !instruction_->named) {
+    if (PyDict_Check(other) && !named_) {
       for (Py_ssize_t at = 0; PyDict_Next(other, &at, &key, &value);)
         note_store(paths_.item(dict, key), value);
       continue;

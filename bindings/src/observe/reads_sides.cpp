@@ -154,9 +154,7 @@ bool Reads::calls_for_user() const {
 bool Reads::has_output(const Called &called, Arguments arguments) const {
   if (!called.of.starts_with("numpy") || called.method)
     return false;
-  const bool unpacked = instruction_->action == Action::call_unpacked;
-  if (instruction_->named || (unpacked && (instruction_->argument & 1) &&
-                              PyDict_Check(operand(1)) && PyDict_GET_SIZE(operand(1)) > 0))
+  if (named_)
     return true;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   PyErr_Clear();

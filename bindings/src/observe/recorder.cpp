@@ -105,8 +105,8 @@ void Recorder::enter(const Frame &frame) {
 }
 
 const Instruction *Recorder::coming(const Frame &frame, int unit) {
-  if (reinterpret_cast<PyObject *>(frame.code) != at_code_.get()) {
-    at_code_ = Owned(Py_NewRef(reinterpret_cast<PyObject *>(frame.code)));
+  if (code_object(frame) != at_code_.get()) {
+    at_code_ = Owned(Py_NewRef(code_object(frame)));
     instructions_ = instructions_of(frame.code);
   }
   if (!instructions_ || unit < 0 || unit >= static_cast<int>(instructions_->size())) {

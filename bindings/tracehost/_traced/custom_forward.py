@@ -21,8 +21,8 @@ _NO_OPS = {"item", "tolist", "numpy", "data_ptr", "storage", "untyped_storage", 
            "requires_grad", "register_hook", "requires_grad_", "equal", "allclose", "utils", "jit", "compile",
            "manual_seed", "is_nonzero", "__array__", "save", "from_numpy"}  # fmt: skip
 _MORE_THAN_OPS = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_", "IMPORT_", "MAKE_FUNCTION", "LOAD_CLOSURE",
-                  "LOAD_DEREF", "LOAD_NAME", "BEFORE_WITH", "FOR_ITER", "GET_", "YIELD", "RAISE", "LOAD_BUILD_CLASS",
-                  "SETUP_", "COPY_FREE_VARS", "CALL_FUNCTION_EX")  # fmt: skip
+                  "LOAD_DEREF", "LOAD_NAME", "BEFORE_WITH", "LOAD_SPECIAL", "FOR_ITER", "GET_", "YIELD", "RAISE",
+                  "LOAD_BUILD_CLASS", "SETUP_", "COPY_FREE_VARS", "CALL_FUNCTION_EX")  # fmt: skip
 
 
 def is_recorded(function: Any, args: Any, kwargs: Any) -> bool:

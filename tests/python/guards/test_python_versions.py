@@ -1,5 +1,6 @@
 """What Python's versions do in different ways, and a traced body must not show."""
 
+import functools
 import importlib.util
 import sys
 import types
@@ -9,9 +10,12 @@ import torch
 import tracehost
 from environment_support import Config, X, same
 from python_versions import (
+    BOUND_PARTIALS,
+    DEFERRED_ANNOTATIONS,
     FACTS_OF_A_CLASS,
     MONITORING,
     STORES_TO_F_LOCALS,
+    TEMPLATE_STRINGS,
     TYPE_PARAMETER_DEFAULTS,
     TYPE_PARAMETERS,
 )
@@ -339,6 +343,126 @@ def body(x):
     same(f, module.body, X)
     module.LIMIT = 3.0
     same(f, module.body, X)
+    assert f.tracing_count() == 2
+
+
+@needs(TEMPLATE_STRINGS)
+def test_template_strings(module_of):
+    module = module_of(
+        """
+from string.templatelib import Interpolation
+
+SCALE = 2.0
+
+def body(x):
+    total = 0.0
+    for part in t"scale {SCALE} by {x.shape[0]:>4} {len(x) + 1!r}":
+        if isinstance(part, Interpolation):
+            total += part.value + len(part.expression) + len(part.format_spec)
+    if x.sum() > 0:
+        x = x + 1
+    return x * total
+"""
+    )
+    f = tracehost.function(module.body)
+    for x in (X, -X, X):
+        same(f, module.body, x)
+    assert f.tracing_count() == 1
+    module.SCALE = 3.0
+    same(f, module.body, X)
+    assert f.tracing_count() == 2
+
+
+@needs(DEFERRED_ANNOTATIONS)
+def test_annotations_of_functions_and_classes_of_the_body(module_of):
+    """What they name is read when they are asked for."""
+    module = module_of(
+        """
+LIMIT = 2.0
+
+def body(x):
+    def scale(y: LIMIT) -> Later:
+        return y * 2 if x.sum() > 0 else y
+
+    class Box:
+        held: LIMIT + 1
+
+    return scale(x) * scale.__annotations__["y"] + Box.__annotations__["held"]
+
+Later = int
+"""
+    )
+    f = tracehost.function(module.body)
+    for x in (X, -X, X):
+        same(f, module.body, x)
+    assert f.tracing_count() == 1
+    module.LIMIT = 3.0
+    same(f, module.body, X)
+    assert f.tracing_count() == 2
+
+
+@needs(DEFERRED_ANNOTATIONS)
+def test_annotations_of_a_function_from_outside(module_of):
+    module = module_of(
+        """
+LIMIT = 2.0
+
+def scale(y: LIMIT):
+    pass
+
+def body(x):
+    return x * scale.__annotations__["y"]
+"""
+    )
+    f = tracehost.function(module.body)
+    same(f, module.body, X)
+    same(f, module.body, X)
+    module.scale.__annotations__["y"] = 3.0
+    same(f, module.body, X)
+    assert f.tracing_count() == 2
+
+
+@needs(DEFERRED_ANNOTATIONS)
+def test_an_annotation_that_names_nothing(module_of):
+    module = module_of(
+        """
+def body(x: Nothing, y: Nothing = 2.0) -> Nothing:
+    def scale(z: Nothing):
+        return z * y if x.sum() > 0 else z
+
+    return scale(x)
+"""
+    )
+    f = tracehost.function(module.body)
+    for x in (X, -X, X):
+        same(f, module.body, x)
+    assert f.tracing_count() == 1
+
+
+# ---- partials -----------------------------------------------------------------------------------
+
+
+def scaled(*arguments, by):
+    return arguments[-1] * by * len(arguments)
+
+
+class WithPartial:
+    double = functools.partial(scaled, by=2.0)
+
+
+def test_a_partial_of_a_class(monkeypatch):
+    """From 3.14 on it gets the instance."""
+    holder = WithPartial()
+    arguments = 2 if BOUND_PARTIALS else 1
+
+    def body(x):
+        return holder.double(x)
+
+    f = tracehost.function(body)
+    for by in (2.0, 3.0):
+        monkeypatch.setattr(WithPartial, "double", functools.partial(scaled, by=by))
+        for _ in range(3):
+            assert torch.equal(f(X), X * by * arguments)
     assert f.tracing_count() == 2
 
 

@@ -83,6 +83,46 @@ def test_a_torch_that_is_broken_says_so_itself(installed, tmp_path):
     assert last == "ModuleNotFoundError: No module named 'no_such_dependency'"
 
 
+@pytest.mark.parametrize(
+    ("claimed", "message"),
+    [
+        (
+            "version_info = (3, 15, 0)",
+            "tracehost does not support Python 3.15 yet: use Python 3.11 to 3.14",
+        ),
+        (
+            "abiflags = 't'",
+            "tracehost needs the GIL, which this free-threaded build of Python does not have: use the usual build",
+        ),
+    ],
+)
+def test_a_python_that_is_unsupported(claimed, message):
+    code = f"import sys; sys.{claimed}; import tracehost"
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"ImportError: {message}"
+
+
+IN_A_SUBINTERPRETER = """
+try:
+    import _interpreters as interpreters
+    run = interpreters.exec
+except ModuleNotFoundError:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+run(interpreters.create(), "try: import tracehost\\nexcept ImportError as error: print(error, flush=True)")
+"""
+
+
+def test_a_subinterpreter_is_rejected():
+    done = subprocess.run(
+        [PYTHON, "-c", IN_A_SUBINTERPRETER], capture_output=True, text=True, timeout=100
+    )
+    assert done.stdout == (
+        "tracehost works in the main interpreter of a process only: import it there, not in a subinterpreter\n"
+    )
+
+
 def test_another_python(installed, tmp_path):
     running = ".".join(map(str, sys.version_info[:3]))
     installed(python="3.4.1")

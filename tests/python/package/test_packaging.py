@@ -65,7 +65,7 @@ def metadata(tmp_path_factory):
 def test_a_wheel_asks_for_the_torch_that_it_is_built_for(metadata):
     required = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
     assert sorted(text.split(">")[0] for text in required) == ["numpy", f"torch=={TORCH_MINOR}.*"]
-    assert metadata["Requires-Python"] == "<3.14,>=3.11"
+    assert metadata["Requires-Python"] == "<3.15,>=3.11"
     assert (metadata["Name"], metadata["Version"]) == ("tracehost", tracehost.__version__)
 
 
