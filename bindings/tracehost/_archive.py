@@ -19,7 +19,7 @@ from . import _tracehost
 from ._classes_like import named_tuple_like, record_like
 from ._concrete import ConcreteFunction, warn_of_one_outcome
 from ._errors import ArchiveError
-from ._function import _optimizes, _signature
+from ._function import _optimize_level, _signature
 from ._tracehost import Function
 
 _Kind = inspect._ParameterKind
@@ -246,7 +246,7 @@ def load(
     Args:
         device: where to put tensors and ops that were on the device of the trace; default: there.
         optimize: "exact": settled calls run on kernel tapes, with the same bits; "off"; default: TRACEHOST_OPTIMIZE,
-            else "off".
+            else "exact" on the CPU and "off" on other devices.
 
     Raises:
         ValueError: another `optimize`.
@@ -254,9 +254,9 @@ def load(
             device is not here.
     """
     given = None if device is None else str(torch.device(device))
-    optimizes = _optimizes(optimize)
+    level = _optimize_level(optimize)
     try:
-        return Archive(_tracehost.read_archive(os.fsencode(path), given, optimizes))
+        return Archive(_tracehost.read_archive(os.fsencode(path), given, level))
     except (ArchiveError, MemoryError):
         raise
     except Exception as error:  # a value that Python does not take

@@ -142,7 +142,9 @@ def function(
             counters) happen there as in plain Python. "off": never.
         optimize: "exact": settled calls of a graph run ATen's kernels on memory that is planned once, without
             libtorch's interpreter and with its bits. A call whose result has a grad_fn runs by the interpreter.
-            "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "off".
+            On CUDA devices, graphs that are called often run as CUDA graphs.
+            "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "exact"
+            on the CPU and "off" on other devices.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -165,7 +167,7 @@ def function(
             f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
         )
     _check_validate(validate)
-    optimizes = _optimizes(optimize)
+    optimize_level = _optimize_level(optimize)
     decorate = functools.partial(
         function,
         input_signature=input_signature,
@@ -216,7 +218,7 @@ def function(
         _VALUE_READS.index(value_reads),
         _VALIDATE.get(validate, validate),
         bool(goes_on),
-        optimizes,
+        optimize_level,
     )
     functools.update_wrapper(made, func, updated=())
     _decorators[made] = decorate
@@ -236,14 +238,17 @@ def _check_validate(validate: Any) -> None:
         raise ValueError(f"validate must be at least 1 (every call), got {validate}")
 
 
-def _optimizes(optimize: str | None) -> bool:
+def _optimize_level(optimize: str | None) -> int:
+    """Optimize of host/event/optimize.h: 0 is off, 1 tapes, 2 exact."""
     said = "optimize" if optimize is not None else _OPTIMIZE
-    value = optimize if optimize is not None else os.environ.get(_OPTIMIZE) or "off"
+    value = optimize if optimize is not None else os.environ.get(_OPTIMIZE)
+    if optimize is None and not value:
+        return 1
     if value == "fast":
         raise ValueError(f"{said} is 'fast', which is reserved; write 'exact' or 'off'")
     if value not in ("exact", "off"):
         raise ValueError(f"{said} must be 'exact' or 'off', got {value!r}")
-    return value == "exact"
+    return 2 if value == "exact" else 0
 
 
 def _check_options(options: dict[str, Any]) -> None:

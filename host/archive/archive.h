@@ -2,6 +2,7 @@
 
 #include "archive/error.h"
 #include "cache/specialization.h"
+#include "event/optimize.h"
 #include "signature/signature.h"
 
 #include <ATen/core/Tensor.h>
@@ -89,14 +90,14 @@ struct Input {
 struct ReadOptions {
   std::optional<c10::Device> device = std::nullopt; ///< for what was on the device of the trace
   std::vector<std::string> functions = {};          ///< these alone; empty: all
-  std::optional<bool> optimizes = std::nullopt;     ///< with tapes; none: tape::by_default()
+  std::optional<Optimize> optimize = std::nullopt;  ///< none: tape::by_default()
 };
 
 /// Throws Error, with a sentence that names the file, for anything that is wrong with it.
 Contents read(const Input &input, const ReadOptions &options);
 /// Reads all of a file.
 Contents read(const std::string &path, std::optional<c10::Device> device = std::nullopt,
-              std::optional<bool> optimizes = std::nullopt);
+              std::optional<Optimize> optimize = std::nullopt);
 
 /// Makes functions read other tensors (State::captures), by the names of State::attributes: their
 /// Specializations become new ones with the same Programs. Throws Error for a name that is not

@@ -71,8 +71,8 @@ void complete_keys(TensorMeta &meta) {
 
 class Loader {
 public:
-  Loader(const Imported &imported, Move move, bool optimizes)
-      : imported_(imported), move_(move), optimizes_(optimizes) {}
+  Loader(const Imported &imported, Move move, Optimize optimize)
+      : imported_(imported), move_(move), optimize_(optimize) {}
 
   SpecializationRef specialization(Record &&record, const std::string &name) {
     auto made = std::make_shared<Specialization>();
@@ -122,7 +122,7 @@ private:
     unbind(*graph, record);
     move_(*graph);
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
-                                     ProgramOptions{.optimizes = optimizes_,
+                                     ProgramOptions{.optimize = optimize_,
                                                     .on_device = is_on_device(record.signature),
                                                     .arguments = record.signature.slots.size()});
   }
@@ -180,7 +180,7 @@ private:
 
   const Imported &imported_;
   Move move_;
-  bool optimizes_;
+  Optimize optimize_;
   std::uint64_t number_ = 0;
 };
 
@@ -289,7 +289,7 @@ Contents load(const Input &input, const ReadOptions &options) {
                     move.to,
                     {},
                     std::move(manifest.metadata)};
-  Loader loader(from, move, options.optimizes.value_or(tape::by_default()));
+  Loader loader(from, move, options.optimize.value_or(tape::by_default()));
   for (Manifest::Function &function : manifest.functions) {
     if (contents.find(function.name))
       wrong_file(fmt::format("it has two functions '{}'", function.name));
@@ -338,8 +338,8 @@ Contents read(const Input &input, const ReadOptions &options) {
 }
 
 Contents read(const std::string &path, std::optional<c10::Device> device,
-              std::optional<bool> optimizes) {
-  return read({path, std::nullopt}, {device, {}, optimizes});
+              std::optional<Optimize> optimize) {
+  return read({path, std::nullopt}, {device, {}, optimize});
 }
 
 std::string source(const std::string &path) {

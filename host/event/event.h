@@ -1,6 +1,7 @@
 #pragma once
 
 #include "event/graph_news.h"
+#include "event/optimize.h"
 #include "event/sketch.h"
 #include "event/tally.h"
 #include "signature/difference.h"
@@ -34,7 +35,7 @@ struct Identity {
   std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`
   bool declared = false;      ///< has an input_signature
   bool reduces = false;       ///< reduce_retracing is set
-  bool optimizes = false;     ///< optimize="exact"
+  Optimize optimize = Optimize::off;
 };
 
 /// A number that no two Functions of the process share.

@@ -287,10 +287,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
   made->outputs = std::move(result.outputs);
   ProgramOptions options{.merges = !has_gradients(made->signature),
                          .changes = traced.changes,
-                         .optimizes = counters_->identity.optimizes,
                          .arguments = slots.size()};
-  if (options.optimizes && is_on_device(made->signature))
-    on_device(made->signature, options);
+  optimize(made->signature, options);
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
                                             result.tensors.size(), std::move(options));
   made->first_call = body.session().caller();

@@ -75,6 +75,7 @@ struct Program::Impl {
   bool changes = true;         ///< what was there before the run
   std::unique_ptr<tape::Tapes> tapes;
   std::unique_ptr<capture::Captures> captures; ///< instead of the tapes, on a device
+  bool asks_for_exact = false;                 ///< could have CUDA graphs, which are no default
   std::size_t graph_bytes = 0;
 
   /// `undoes`: throws OpFailed where it can.
@@ -152,7 +153,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     const InterruptionChecks checks(*impl_->graph);
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
-  if (options.optimizes)
+  if (options.optimize != Optimize::off)
     impl_->optimize(std::move(options));
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
@@ -166,7 +167,12 @@ Program::~Program() = default;
 
 void Program::Impl::optimize(ProgramOptions given) {
   if (!given.on_device) {
-    tapes = std::make_unique<tape::Tapes>(*graph, &ask_for_interruption, dropped);
+    tapes = std::make_unique<tape::Tapes>(*graph, &ask_for_interruption, dropped,
+                                          std::move(given.on_graph));
+    return;
+  }
+  if (given.optimize != Optimize::exact) {
+    asks_for_exact = true;
     return;
   }
   capture::Options options;
@@ -268,6 +274,8 @@ bool Program::calls_python() const { return impl_->calls_python; }
 std::string Program::runs_by() const {
   if (impl_->captures)
     return impl_->captures->describe();
+  if (impl_->asks_for_exact)
+    return "the interpreter: optimize=\"exact\" asks for CUDA graphs";
   return impl_->tapes ? impl_->tapes->describe() : "";
 }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "event/graph_news.h"
+#include "event/optimize.h"
 #include "program/checks.h"
 
 #include <ATen/core/stack.h>
@@ -32,13 +33,12 @@ struct ProgramOptions {
   bool merges = false;
   /// It may change what was there before the run.
   bool changes = true;
-  /// Settled calls run on kernel tapes (tape/tapes.h), or as CUDA graphs (capture/captures.h) if
-  /// `on_device`, with the interpreter's bits.
-  bool optimizes = false;
+  Optimize optimize = Optimize::off;
   bool on_device = false; ///< an input lies on a device other than the CPU
   /// Memory that CUDA graphs share with those of the Function's other Programs; null: they don't.
   std::shared_ptr<capture::Pools> pools = nullptr;
-  /// Receives what happens to CUDA graphs. Any thread, without a lock. Empty: nobody asks.
+  /// Receives what happens to tapes and CUDA graphs. Any thread, without a lock. Empty: nobody
+  /// asks.
   std::function<void(const GraphNews &)> on_graph = {};
   /// Inputs past these are tensors that the body reaches; by default there are none.
   std::size_t arguments = std::numeric_limits<std::size_t>::max();

@@ -29,11 +29,19 @@ std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin ori
   return result;
 }
 
+HistoryEntry::Kind kind_of(GraphNews::What what) {
+  using Kind = HistoryEntry::Kind;
+  static constexpr std::array<Kind, 6> kinds = {Kind::capture, Kind::no_capture, Kind::drop,
+                                                Kind::tape,    Kind::no_tape,    Kind::drop_tape};
+  return kinds[static_cast<std::size_t>(what)];
+}
+
 } // namespace
 
 const char *name(HistoryEntry::Kind kind) {
-  static constexpr std::array<const char *, 8> names = {
-      "trace", "warn", "evict", "fail", "mismatch", "capture", "no_capture", "drop"};
+  static constexpr std::array<const char *, 11> names = {
+      "trace",      "warn", "evict", "fail",    "mismatch", "capture",
+      "no_capture", "drop", "tape",  "no_tape", "drop_tape"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -81,12 +89,7 @@ void History::add(const MismatchEvent &event) {
 }
 
 void History::add(const GraphEvent &event) {
-  using Kind = HistoryEntry::Kind;
-  const auto what = event.news.what;
-  const Kind kind = what == GraphNews::What::captured   ? Kind::capture
-                    : what == GraphNews::What::rejected ? Kind::no_capture
-                                                        : Kind::drop;
-  HistoryEntry &made = add(kind, *event.function, {});
+  HistoryEntry &made = add(kind_of(event.news.what), *event.function, {});
   made.signature = shortened(event.signature);
   made.text = shortened(event.news.why);
   made.ops = static_cast<std::uint32_t>(event.news.ops);

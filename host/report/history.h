@@ -13,7 +13,19 @@ namespace tracehost::report {
 
 /// What happened, once, to a Function: for monitors and for `tracehost.events()`.
 struct HistoryEntry {
-  enum class Kind { trace, warn, evict, fail, mismatch, capture, no_capture, drop };
+  enum class Kind {
+    trace,
+    warn,
+    evict,
+    fail,
+    mismatch,
+    capture,
+    no_capture,
+    drop,
+    tape,
+    no_tape,
+    drop_tape
+  };
   Kind kind = Kind::trace;
   std::uint64_t function = 0; ///< Counters::number
   std::string name;           ///< the Function's
@@ -23,11 +35,11 @@ struct HistoryEntry {
   std::vector<std::string>
       causes;       ///< why it was traced, a sentence each; empty for the first trace
   std::string text; ///< the warning's; the error's; mismatch: what differs, and where;
-                    ///< no_capture, drop: why
+                    ///< no_capture, drop, no_tape, drop_tape: why; tape: as in runs_by
   std::vector<std::string> notes; ///< dimensions that stayed exact, checks that failed
   std::uint64_t nanoseconds = 0;  ///< trace
-  std::uint32_t ops = 0;          ///< trace; capture: that the CUDA graph launches
-  std::int64_t bytes = 0;         ///< capture, drop: by which the device's memory changed
+  std::uint32_t ops = 0;          ///< trace; capture, tape: that it runs
+  std::int64_t bytes = 0;         ///< capture, drop: of the device; tape: planned
   std::uint64_t hits = 0;         ///< evict, mismatch: in its life
   bool dynamic = false;           ///< trace: some dimensions are dynamic
   bool requested = false;         ///< trace: not made by a call

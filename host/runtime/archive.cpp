@@ -86,19 +86,19 @@ std::optional<at::Device> device_of(const std::string &text) {
   return device;
 }
 
-std::optional<bool> optimizes(const std::string &text) {
+std::optional<Optimize> optimize_of(const std::string &text) {
   if (text.empty())
     return std::nullopt;
   if (text == "fast")
     throw Error("LoadOptions::optimize is 'fast', which is reserved; write 'exact' or 'off'");
   if (text != "exact" && text != "off")
     throw Error(fmt::format("LoadOptions::optimize must be 'exact' or 'off', got '{}'", text));
-  return text == "exact";
+  return text == "exact" ? Optimize::exact : Optimize::off;
 }
 
 archive::Contents read(const archive::Input &input, const LoadOptions &options) {
   const archive::ReadOptions how{device_of(options.device), options.functions,
-                                 optimizes(options.optimize)};
+                                 optimize_of(options.optimize)};
   try {
     return archive::read(input, how);
   } catch (const archive::Error &e) {

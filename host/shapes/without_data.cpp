@@ -239,13 +239,11 @@ Stack own_code(const c10::OperatorHandle &op, const Plan &plan, c10::Device devi
   return stack;
 }
 
-thread_local WatchedOps::Watch *watching = nullptr;
+thread_local const WatchedOps *watching = nullptr;
 
-void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) {
-  if (watching) {
-    const WithData for_real;
-    return (*watching)(op, *stack);
-  }
+void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack *stack) {
+  if (watching)
+    return watching->see(op, keys, *stack);
   Arguments arguments(op, *stack);
   torch::jit::drop(*stack, op.schema().arguments().size());
   Stack results;
@@ -302,8 +300,23 @@ c10::impl::LocalDispatchKeySet keys_of_thread(bool with_data) {
 } // namespace
 
 WatchedOps::WatchedOps(Watch watch)
-    : watch_(std::move(watch)), before_(std::exchange(watching, &watch_)) {}
-WatchedOps::~WatchedOps() { watching = before_; }
+    : watch_(std::move(watch)), around_(std::exchange(watching, this)) {}
+WatchedOps::~WatchedOps() { watching = around_; }
+
+void WatchedOps::see(const c10::OperatorHandle &op, c10::DispatchKeySet keys, Stack &stack) const {
+  const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, kKey);
+  std::optional<WithData> for_real;
+  if (!around_)
+    for_real.emplace();
+  const struct Around {
+    explicit Around(const WatchedOps *around) : seen_by(std::exchange(watching, around)) {}
+    Around(const Around &) = delete;
+    Around &operator=(const Around &) = delete;
+    ~Around() { watching = seen_by; }
+    const WatchedOps *seen_by;
+  } around(around_);
+  watch_(op, keys & below, stack);
+}
 
 WithoutData::WithoutData() : ForceDispatchKeyGuard(keys_of_thread(false)) {}
 WithData::WithData() : ForceDispatchKeyGuard(keys_of_thread(true)) {}

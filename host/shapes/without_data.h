@@ -44,19 +44,22 @@ struct WithData : c10::impl::ForceDispatchKeyGuard {
 };
 
 /// For a block: an op of this thread that would reach a kernel calls `watch` instead, which runs
-/// the op. Autograd has been above, so that its ops are seen as well. `watch` runs in a WithData
-/// block.
+/// the op. Autograd has been above, so that its ops are seen as well. Ops that `watch` itself calls
+/// are seen by the WatchedOps around this one; without one they run in a WithData block.
 class WatchedOps {
 public:
-  using Watch = std::function<void(const c10::OperatorHandle &, torch::jit::Stack &)>;
+  /// `below`: the keys by which `watch` may redispatch the op.
+  using Watch = std::function<void(const c10::OperatorHandle &, c10::DispatchKeySet below,
+                                   torch::jit::Stack &)>;
   explicit WatchedOps(Watch watch);
   WatchedOps(const WatchedOps &) = delete;
   WatchedOps &operator=(const WatchedOps &) = delete;
   ~WatchedOps();
+  void see(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack &stack) const;
 
 private:
   Watch watch_;
-  Watch *before_;
+  const WatchedOps *around_;
   WithoutData keys_;
 };
 

@@ -151,8 +151,8 @@ private:
     read_.clear();
     const std::vector<at::Tensor> integers = integers_of(arguments, true);
     {
-      const shapes::WatchedOps watched(
-          [this](const c10::OperatorHandle &op, jit::Stack &stack) { write_down(op, stack); });
+      const shapes::WatchedOps watched([this](const c10::OperatorHandle &op, c10::DispatchKeySet,
+                                              jit::Stack &stack) { write_down(op, stack); });
       node.getOperation()(arguments);
     }
     for (const at::Tensor &t : integers)

@@ -1,7 +1,7 @@
 #include "signature/grad_read.h"
 #include "tape/build.h"
-#include "tape/generator.h"
 #include "tape/ops.h"
+#include "tape/own_draws.h"
 #include "tape/training.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -9,32 +9,21 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 
-/// A recording: of a training step the flat graph, then the two passes. The thread's modes and
-/// torch's generator are as before at its end.
+/// A recording: of a training step the flat graph, then the two passes. The thread's modes are as
+/// before at its end; torch's generator does not move at all.
 
 namespace tracehost::tape {
 namespace {
 
-/// The state of torch's generator is at the end what it was, if the graph draws.
-class GeneratorKept {
-public:
-  explicit GeneratorKept(const jit::Graph &graph) {
-    const auto nodes = graph.nodes();
-    if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
-      state_ = state_of_generator();
-  }
-  GeneratorKept(const GeneratorKept &) = delete;
-  GeneratorKept &operator=(const GeneratorKept &) = delete;
-  ~GeneratorKept() { restore(); }
-  void restore() const {
-    if (state_.defined())
-      set_state_of_generator(state_);
-  }
-
-private:
-  at::Tensor state_;
-};
+/// There if the graph draws: the call itself, which runs afterwards, draws the same numbers.
+std::optional<OwnDraws> draws_of(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
+    return std::make_optional<OwnDraws>();
+  return std::nullopt;
+}
 
 /// For a scope, no op warns: the call itself says what its ops warn of. A warning that torch gives
 /// once in a process is not used up, because torch takes it for one that is always given.
@@ -56,20 +45,23 @@ std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c
   // With guards of the settings outside.
   std::unique_ptr<Tape> tape(new Tape(inputs));
   const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
-  const GeneratorKept generator(graph);
-  Recorded found = evaluate(graph, inputs, below);
-  generator.restore();
+  Recorded found = [&] {
+    const auto draws = draws_of(graph);
+    return evaluate(graph, inputs, below);
+  }();
   const at::AutoGradMode again(tape->guards().settings().grad);
   const at::AutoDispatchBelowADInplaceOrView guard;
+  const auto draws = draws_of(graph); // the numbers of the first pass again
   return Recording(graph, std::move(found), std::move(tape)).make(inputs);
 }
 
 std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
                                             c10::ArrayRef<c10::IValue> inputs) {
-  const GeneratorKept generator(graph);
   Leaves leaves(inputs);
-  FlatGraph flat = flatten(graph, inputs);
-  generator.restore();
+  FlatGraph flat = [&] {
+    const auto draws = draws_of(graph);
+    return flatten(graph, inputs);
+  }();
   std::vector<c10::IValue> given(inputs.begin(), inputs.end());
   for (const std::size_t input : flat.reads)
     given.emplace_back(grad_of(inputs[input].toTensor()));

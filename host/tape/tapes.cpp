@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <unistd.h>
 
@@ -42,18 +43,34 @@ int calls_before(const jit::Graph &graph) {
   return ops > kManyOps ? kCallsOfManyOps : kCalls;
 }
 
+std::string text_of(const Tape &tape) {
+  std::string text = "a tape";
+  if (tape.regions() > 0)
+    text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
+  return text + fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
+}
+
+GraphNews news_of(const Tape *tape, const std::string &why_none) {
+  if (!tape)
+    return {GraphNews::What::no_tape, why_none, 0, 0};
+  return {GraphNews::What::taped, text_of(*tape), tape->ops(),
+          static_cast<std::int64_t>(tape->bytes())};
+}
+
 } // namespace
 
 /// The lock is held for the guards, and not for a run or a recording. `busy` is that lock.
 struct Tapes::Impl final : Arena {
-  Impl(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
+  Impl(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped,
+       std::function<void(const GraphNews &)> listener)
       : graph(graph), interruptible(interruptible), dropped(dropped),
-        calls_to_record(calls_before(graph)) {}
+        calls_to_record(calls_before(graph)), listener(std::move(listener)) {}
 
   const jit::Graph &graph;
   void (*const interruptible)();
   const std::size_t dropped;
   const int calls_to_record;
+  const std::function<void(const GraphNews &)> listener;
   std::atomic_flag busy;
   std::atomic<bool> never{false}; ///< `why` says why
 
@@ -82,6 +99,7 @@ struct Tapes::Impl final : Arena {
   int recordings = 0;
   pid_t records = 0;             ///< the process in which a thread does so now
   std::string why;               ///< of all calls
+  bool taped = false;            ///< the listener has heard of a tape
   const char *passing = nullptr; ///< of the last call; null: none
   // Of the thread that records, which `records` says:
   std::shared_ptr<jit::Graph> recorded; ///< a copy without blocks and outputs that are dropped
@@ -90,12 +108,14 @@ struct Tapes::Impl final : Arena {
 
   bool run(jit::Stack &stack);
   bool serve(Lease &lease, jit::Stack &stack);
+  void give_up(const char *reason);
   void end(Lease &lease);
   Lease *find(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool &knows);
   bool is_time_to_record(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool knows);
   const char *why_not_now(c10::ArrayRef<c10::IValue> inputs, const Settings &now) const;
   void record(c10::ArrayRef<c10::IValue> inputs, const Settings &now);
   std::unique_ptr<Tape> record_now(c10::ArrayRef<c10::IValue> inputs, std::string &why);
+  void report(const GraphNews &news) const noexcept;
   void add(std::unique_ptr<Lease> lease, c10::ArrayRef<c10::IValue> inputs, const Settings &now,
            Leases &freed);
   bool try_lock() { return !busy.test_and_set(std::memory_order_acquire); }
@@ -110,13 +130,16 @@ struct Tapes::Impl final : Arena {
   Leases take_idle(std::int64_t since) override;
 };
 
-Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped)
-    : impl_(std::make_unique<Impl>(graph, interruptible, dropped)) {}
+Tapes::Tapes(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped,
+             std::function<void(const GraphNews &)> report)
+    : impl_(std::make_unique<Impl>(graph, interruptible, dropped, std::move(report))) {}
 Tapes::~Tapes() = default;
 
-bool by_default() {
+Optimize by_default() {
   const char *set = std::getenv("TRACEHOST_OPTIMIZE");
-  return set && std::string_view(set) == "exact";
+  if (!set || !*set)
+    return Optimize::tapes;
+  return std::string_view(set) == "off" ? Optimize::off : Optimize::exact;
 }
 
 bool Tapes::run(jit::Stack &stack) {
@@ -178,13 +201,30 @@ bool Tapes::Impl::serve(Lease &lease, jit::Stack &stack) {
   // Another thread that drew meanwhile gets its numbers twice, and what it wrote elsewhere in a
   // tensor is lost: once is enough.
   const bool restored = lease.tape->restores();
-  if (restored || ends_too_often(lease)) {
+  if (restored || ends_too_often(lease))
+    give_up(restored ? "a run ended behind a write or a draw"
+                     : "a number decides about sizes or ends most runs");
+  return false;
+}
+
+/// For all calls.
+void Tapes::Impl::give_up(const char *reason) {
+  {
     const std::scoped_lock locked(*this);
-    why = restored ? "a run ended behind a write or a draw"
-                   : "a number decides about sizes or ends most runs";
+    if (never)
+      return; // another thread's run has said so
+    why = reason;
     never = true;
   }
-  return false;
+  report({GraphNews::What::untaped, reason, 0, 0});
+}
+
+void Tapes::Impl::report(const GraphNews &news) const noexcept {
+  try {
+    if (listener)
+      listener(news);
+  } catch (const std::exception &) { // too little memory for a report
+  }
 }
 
 /// Where the graph has given up tapes, each one goes when its run ends.
@@ -251,22 +291,29 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs, const Settings &now)
   const bool replaced = replaces_kernels();
   auto tape = replaced ? nullptr : record_now(inputs, why_none);
   auto planned = tape ? make_room(tape->bytes()) : nullptr;
+  const GraphNews news = news_of(tape.get(), why_none);
+  bool is_news = false;
   Leases freed; // destroyed without the lock
-  const std::scoped_lock locked(*this);
-  records = 0;
-  if (!why_none.empty()) {
-    why = std::move(why_none);
-    never = true;
-  } else if (replaced) {
-    passing = "torch.library has replaced a kernel of ATen's";
-  } else if (!tape) {
-    passing = "an op threw while the call was recorded";
-  } else if (!planned) {
-    passing = "the tapes that run now hold 256 MB";
-    freed.push_back(std::make_unique<Lease>(std::move(tape), nullptr));
-  } else {
-    add(std::make_unique<Lease>(std::move(tape), std::move(planned)), inputs, now, freed);
+  {
+    const std::scoped_lock locked(*this);
+    records = 0;
+    if (!why_none.empty()) {
+      why = std::move(why_none);
+      never = is_news = true;
+    } else if (replaced) {
+      passing = "torch.library has replaced a kernel of ATen's";
+    } else if (!tape) {
+      passing = "an op threw while the call was recorded";
+    } else if (!planned) {
+      passing = "the tapes that run now hold 256 MB";
+      freed.push_back(std::make_unique<Lease>(std::move(tape), nullptr));
+    } else {
+      add(std::make_unique<Lease>(std::move(tape), std::move(planned)), inputs, now, freed);
+      is_news = !std::exchange(taped, true);
+    }
   }
+  if (is_news)
+    report(news);
 }
 
 /// Beside the tapes for the same sizes, or in the place of those that served least recently.
@@ -338,11 +385,7 @@ std::string Tapes::describe() const {
     const std::string why = impl_->passing && impl_->why.empty() ? impl_->passing : impl_->why;
     return "the interpreter" + (why.empty() ? why : ": " + why);
   }
-  const Tape &tape = *impl_->made.front().copies.front()->tape;
-  std::string text = "a tape";
-  if (tape.regions() > 0)
-    text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
-  return text + fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
+  return text_of(*impl_->made.front().copies.front()->tape);
 }
 
 } // namespace tracehost::tape

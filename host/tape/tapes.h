@@ -1,16 +1,20 @@
 #pragma once
 
+#include "event/graph_news.h"
+#include "event/optimize.h"
+
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
 namespace tracehost::tape {
 
-/// Whether graphs have tapes where nobody says so: TRACEHOST_OPTIMIZE=exact.
-bool by_default();
+/// What runs settled calls where no option says so: TRACEHOST_OPTIMIZE does, else tapes.
+Optimize by_default();
 
 /// The tapes of one graph, made as its calls settle: for at most four sets of sizes.
 ///
@@ -20,8 +24,10 @@ bool by_default();
 class Tapes {
 public:
   /// `interruptible`: called from time to time in a run; it may throw to end the run. `dropped`: so
-  /// many outputs, the last, are for nobody: a run may give None for them.
-  Tapes(const torch::jit::Graph &graph, void (*interruptible)(), std::size_t dropped = 0);
+  /// many outputs, the last, are for nobody: a run may give None for them. `report` receives
+  /// taped, no_tape and untaped, each at most once, on the thread of a call. Empty: nobody asks.
+  Tapes(const torch::jit::Graph &graph, void (*interruptible)(), std::size_t dropped = 0,
+        std::function<void(const GraphNews &)> report = {});
   ~Tapes();
   /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
   /// `interruptible` throws, and nothing else. Any thread.

@@ -65,16 +65,16 @@ validate::Policy policy_of(long long validate) {
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None, autograph, value_reads, validate, goes_on, optimizes)
+//          declaration or None, autograph, value_reads, validate, goes_on, optimize)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0, goes_on = 0, optimizes = 0;
+  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0, goes_on = 0, optimize = 0;
   unsigned long long site_key = 0, limit = 0;
   long long validate = 0; // 0: never; -1: at traces; N: and every N hits
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiLpp", &callable, &PyList_Type, &parameters, &empty,
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiLpi", &callable, &PyList_Type, &parameters, &empty,
                         &name, &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
-                        &autograph, &value_reads, &validate, &goes_on, &optimizes))
+                        &autograph, &value_reads, &validate, &goes_on, &optimize))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -83,7 +83,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     identity.definition = {file, line};
     identity.site_key = site_key;
     identity.reduces = reduces;
-    identity.optimizes = optimizes;
+    identity.optimize = static_cast<Optimize>(optimize);
     if ((identity.declared = declaration != Py_None))
       f->declaration = std::make_unique<Declaration>(declaration);
     f->name = fmt::format("{} ({})", name, text(identity.definition));

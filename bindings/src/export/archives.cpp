@@ -362,11 +362,12 @@ py::object tensors(const archive::Entry &entry) {
 }
 
 std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device,
-                             bool optimizes) {
+                             int optimize) {
   std::optional<c10::Device> to;
   if (device)
     to = c10::Device(*device);
-  return without_gil([&] { return std::make_unique<Loaded>(archive::read(path, to, optimizes)); });
+  return without_gil(
+      [&] { return std::make_unique<Loaded>(archive::read(path, to, Optimize(optimize))); });
 }
 
 } // namespace

@@ -20,8 +20,10 @@ class Event:
 
     kind: str
     """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept),
-    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it), `"capture"` (a CUDA
-    graph was made), `"no_capture"` (there will be none) or `"drop"` (a CUDA graph is gone)"""
+    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it), `"tape"` (the first
+    kernel tape of a graph was made), `"no_tape"` (the graph will have none), `"drop_tape"` (its tapes
+    have gone), `"capture"` (a CUDA graph was made), `"no_capture"` (there will be none) or `"drop"`
+    (a CUDA graph is gone)"""
     function: str
     """the Function's name"""
     definition: str
@@ -29,21 +31,21 @@ class Event:
     call: str
     """the line of the call that brought it about: `train.py:40`"""
     signature: str = ""
-    """trace, evict, mismatch, CUDA graphs: `(x: float32[8, 3], n=2)`"""
+    """trace, evict, mismatch, tapes, CUDA graphs: `(x: float32[8, 3], n=2)`"""
     causes: tuple[str, ...] = ()
     """trace: why, a sentence each, `argument 'x', dimension 1, was 12, is 15`; none at the first trace"""
     text: str = ""
     """warn: the warning; fail: the error's type and message; mismatch: what differs first, and the op;
-    no_capture, drop: why"""
+    no_tape, drop_tape, no_capture, drop: why; tape: `a tape + 1 region (3 of 3 ops)`"""
     notes: tuple[str, ...] = ()
     """trace: dimensions that had to stay exact, what a check at a second size found, why it was not
     validated"""
     ms: float = 0.0
     """trace: milliseconds"""
     ops: int = 0
-    """trace: ops of the graph; capture: ops that the CUDA graph launches"""
+    """trace: ops of the graph; tape, capture: ops that it runs"""
     bytes: int = 0
-    """capture, drop: by how much the device's memory for CUDA graphs changed"""
+    """tape: of planned memory; capture, drop: by how much the device's memory for CUDA graphs changed"""
     hits: int = 0
     """evict, mismatch: calls that it served in its life"""
     dynamic: bool = False

@@ -23,8 +23,8 @@ inline namespace TRACEHOST_ABI {
 struct LoadOptions {
   std::string device = {};                 ///< `cpu`, `cuda:1`; empty: where it was traced
   std::vector<std::string> functions = {}; ///< these alone; empty: all
-  /// `exact`: settled calls run on kernel tapes; `off`; empty: as TRACEHOST_OPTIMIZE says, else
-  /// off.
+  /// `exact`: settled calls run on kernel tapes, those on CUDA devices as CUDA graphs; `off`;
+  /// empty: as TRACEHOST_OPTIMIZE says, else on kernel tapes alone.
   std::string optimize = {};
 };
 

@@ -409,12 +409,21 @@ def test_off_says_nothing(monkeypatch):
     assert f.specializations()[0].runs_by == ""
 
 
+def optimizes(f):
+    f(torch.ones(1))
+    return f.specializations()[0].runs_by != ""
+
+
 def test_the_variable_decides_where_nothing_is_given(monkeypatch):
     monkeypatch.setenv("TRACEHOST_OPTIMIZE", "exact")
     f = tracehost.function(lambda x: x * 2)
     for _ in range(4):
         f(torch.ones(2))
     assert f.specializations()[0].runs_by == TAPE.format(1, 1)
+    monkeypatch.setenv("TRACEHOST_OPTIMIZE", "off")
+    assert optimizes(tracehost.function(lambda x: x)) is False
+    monkeypatch.delenv("TRACEHOST_OPTIMIZE")
+    assert optimizes(tracehost.function(lambda x: x)) is True
     monkeypatch.setenv("TRACEHOST_OPTIMIZE", "quick")
     with pytest.raises(
         ValueError, match="TRACEHOST_OPTIMIZE must be 'exact' or 'off', got 'quick'"

@@ -2,6 +2,7 @@
 
 import signal
 import textwrap
+import threading
 
 import pytest
 import torch
@@ -225,3 +226,72 @@ def test_a_run_that_ends_early_keeps_no_results(run):
     )
     done = run(program)
     assert done.stdout == "a tape (0 of 2 ops) True\n"
+
+
+def test_a_recording_takes_no_numbers_from_another_thread():
+    """The numbers of a recording come from a copy of the generator, so that nothing is set back."""
+    drawn, done = [], threading.Event()
+
+    def draw():
+        while not done.is_set():
+            drawn.append(torch.randint(1 << 62, (1,)).item())
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    for _ in range(100):
+        f = tracehost.function(
+            lambda x: torch.nn.functional.dropout(x * 2, 0.5) + torch.rand_like(x), optimize="exact"
+        )
+        for _ in range(4):
+            f(torch.ones(20_000))
+        assert f.specializations()[0].runs_by.startswith("a tape")
+    done.set()
+    thread.join()
+    assert len(set(drawn)) == len(drawn)
+
+
+def tape_events(f):
+    return [(e.kind, e.signature, e.ops, e.text) for e in tracehost.events(f) if "tape" in e.kind]
+
+
+def test_an_event_says_that_a_graph_has_a_tape():
+    f = tracehost.function(lambda x: x * 2, optimize="exact", reduce_retracing=True)
+    for size in (3, 3, 3, 4, 4, 4, 5, 5, 5):
+        f(torch.ones(size))
+    assert tape_events(f) == [
+        ("tape", "(x: float32[3])", 1, "a tape (1 of 1 ops)"),
+        ("tape", "(x: float32[?])", 1, "a tape (1 of 1 ops)"),
+    ]
+
+
+def test_an_event_says_why_a_graph_has_no_tape():
+    f = tracehost.function(lambda x: torch.linalg.matrix_power(x, 2), optimize="exact")
+    for _ in range(5):
+        f(torch.eye(3))
+    none = "aten::linalg_matrix_power"
+    assert tape_events(f) == [("no_tape", "(x: float32[3, 3])", 0, none)]
+    assert f.specializations()[0].runs_by == f"the interpreter: {none}"
+
+
+def test_an_event_says_that_a_graph_gives_its_tapes_up():
+    def body(counter, i):
+        counter.add_(1)
+        return counter[i]
+
+    f = tracehost.function(body, optimize="exact")
+    counter = torch.zeros(3)
+    for i in (0, 1, 2, 0, 1):
+        f(counter, torch.tensor(i))
+    with pytest.raises(IndexError):
+        f(counter, torch.tensor(7))
+    f(counter, torch.tensor(1))
+    made, gone = tape_events(f)
+    assert made[0] == "tape"
+    assert gone[0] == "drop_tape" and gone[3] == "a run ended behind a write or a draw"
+
+
+def test_off_has_no_events():
+    f = tracehost.function(lambda x: x * 2, optimize="off")
+    for _ in range(5):
+        f(torch.ones(3))
+    assert tape_events(f) == []

@@ -81,10 +81,10 @@ def files():
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in (".md", ".py", ".cpp", ".h") and "data" not in path.parts:
                 yield path
-    yield ROOT / "README.md"
+    yield from sorted(ROOT.glob("*.md"))
 
 
-@pytest.mark.parametrize("folder", [*FOLDERS, "README.md"])
+@pytest.mark.parametrize("folder", [*FOLDERS, *(page.name for page in ROOT.glob("*.md"))])
 def test_no_sentence_is_too_long(folder):
     found = [
         said

@@ -40,7 +40,7 @@ def test_a_hit():
     assert re.fullmatch(
         rf"f \({re.escape(line_of(f))}\) called with \(x: float32\[2\], n=3\)\n"
         r"  hit: specialization #1 \(x: float32\[2\], n=3\): 1 hit, 1 op, 0 captures, "
-        r"traced in \d+\.\d ms at test_explain\.py:\d+",
+        r"traced in \d+\.\d ms at test_explain\.py:\d+, runs by a tape \(1 of 1 ops\)",
         str(found),
     )
 
@@ -146,7 +146,8 @@ def test_report():
     (one,) = f.specializations()
     assert timeless(f.report()) == (
         "f: 2 calls, 1 hit, 1 trace in T ms, 1 live, 0 evicted; validation: 1 checked, 0 not checked, 0 wrong\n"
-        f"  #1 (x: float32[2]): 1 hit, 1 op, 0 captures, traced in T ms at {one.first_call}\n"
+        f"  #1 (x: float32[2]): 1 hit, 1 op, 0 captures, traced in T ms at {one.first_call}, "
+        "runs by a tape (1 of 1 ops)\n"
     )
 
 

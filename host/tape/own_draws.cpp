@@ -1,0 +1,37 @@
+#include "tape/own_draws.h"
+
+#include "tape/generator.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace tracehost::tape {
+namespace {
+
+at::Generator copy_of_default() {
+  at::Generator made = at::make_generator<at::CPUGeneratorImpl>();
+  made.set_state(state_of_generator());
+  return made;
+}
+
+} // namespace
+
+OwnDraws::OwnDraws() : generator_(copy_of_default()), watched_(watch()) {}
+
+shapes::WatchedOps::Watch OwnDraws::watch() {
+  return [this](const c10::OperatorHandle &op, c10::DispatchKeySet below,
+                torch::jit::Stack &stack) { see(op, below, stack); };
+}
+
+void OwnDraws::see(const c10::OperatorHandle &op, c10::DispatchKeySet below,
+                   torch::jit::Stack &stack) {
+  const auto &formal = op.schema().arguments();
+  for (std::size_t i = 0; i < formal.size(); ++i) {
+    c10::IValue &given = stack[stack.size() - formal.size() + i];
+    if (formal[i].name() == "generator" && given.isNone())
+      given = generator_;
+  }
+  const shapes::WatchedOps ops_that_it_calls(watch());
+  op.redispatchBoxed(below, &stack);
+}
+
+} // namespace tracehost::tape
