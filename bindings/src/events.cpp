@@ -32,7 +32,7 @@ py::dict fields(const report::HistoryEntry &entry) {
   return result;
 }
 
-py::list events(const py::object &function) {
+py::list events(const py::object &function, bool graphs) {
   std::optional<std::uint64_t> number;
   if (!function.is_none()) {
     const Counters *counters = counters_of(function.ptr());
@@ -42,7 +42,7 @@ py::list events(const py::object &function) {
     number = counters->number;
   }
   py::list result;
-  for (const auto &entry : report::ledger().history(number))
+  for (const auto &entry : report::ledger().history(number, graphs))
     result.append(fields(entry));
   return result;
 }
@@ -64,7 +64,7 @@ py::list rows() {
 } // namespace
 
 void add_events(py::module_ &module) {
-  module.def("events", &events, py::arg("function") = py::none());
+  module.def("events", &events, py::arg("function") = py::none(), py::arg("graphs") = false);
   module.def("report_rows", &rows);
   module.def("metrics", [] { return report::prometheus(report::ledger().rows()); });
   module.def("set_retrace_limit", &report::set_retrace_limit);

@@ -46,9 +46,10 @@ const char *name(HistoryEntry::Kind kind) {
 }
 
 HistoryEntry &History::add(HistoryEntry::Kind kind, const Counters &function, const Site &call) {
-  if (entries_.size() >= most_entries)
-    entries_.pop_front();
-  HistoryEntry &made = entries_.emplace_back();
+  std::deque<HistoryEntry> &entries = kind < HistoryEntry::Kind::capture ? entries_ : graphs_;
+  if (entries.size() >= most_entries)
+    entries.pop_front();
+  HistoryEntry &made = entries.emplace_back();
   made.kind = kind;
   made.function = function.number;
   made.name = function.identity.name;
@@ -100,9 +101,15 @@ void History::add(const Counters &function, const Site &call, const std::string 
   add(HistoryEntry::Kind::warn, function, call).text = text;
 }
 
-std::vector<HistoryEntry> History::entries(std::optional<std::uint64_t> function) const {
+void History::clear() {
+  entries_.clear();
+  graphs_.clear();
+}
+
+std::vector<HistoryEntry> History::entries(std::optional<std::uint64_t> function,
+                                           bool graphs) const {
   std::vector<HistoryEntry> result;
-  for (const HistoryEntry &entry : entries_)
+  for (const HistoryEntry &entry : graphs ? graphs_ : entries_)
     if (!function || entry.function == *function)
       result.push_back(entry);
   return result;

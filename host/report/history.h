@@ -46,7 +46,8 @@ struct HistoryEntry {
 };
 const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
 
-/// The latest entries of the process, newest last. Not safe from several threads.
+/// The latest entries of the process, newest last; those of GraphEvents apart. Not safe from
+/// several threads.
 class History {
 public:
   static constexpr std::size_t most_entries = 1000;
@@ -60,14 +61,15 @@ public:
   /// A warning was shown.
   void add(const Counters &function, const Site &call, const std::string &text);
 
-  /// Those of one Function, or all.
-  std::vector<HistoryEntry> entries(std::optional<std::uint64_t> function = std::nullopt) const;
-  void clear() { entries_.clear(); }
+  /// Those of one Function, or all. `graphs`: those of tapes and CUDA graphs instead of the others.
+  std::vector<HistoryEntry> entries(std::optional<std::uint64_t> function, bool graphs) const;
+  void clear();
 
 private:
   HistoryEntry &add(HistoryEntry::Kind kind, const Counters &function, const Site &call);
 
-  std::deque<HistoryEntry> entries_;
+  std::deque<HistoryEntry> entries_; ///< but those of GraphEvents
+  std::deque<HistoryEntry> graphs_;
 };
 
 } // namespace tracehost::report

@@ -110,9 +110,10 @@ std::optional<Warning> Ledger::take_warning(const Counters &function) {
   return warning;
 }
 
-std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function) const {
+std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function,
+                                          bool graphs) const {
   const std::lock_guard lock(state_->mutex);
-  return state_->history.entries(function);
+  return state_->history.entries(function, graphs);
 }
 
 std::vector<Row> Ledger::rows() const {

@@ -39,7 +39,8 @@ public:
   std::optional<Warning> take_warning(const Counters &function);
   /// What happened, newest last, at most History::most_entries; of the Function with this
   /// Counters::number alone, if given.
-  std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt) const;
+  std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt,
+                                    bool graphs = false) const;
   /// What the Functions of each definition site did, by name.
   std::vector<Row> rows() const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.

@@ -1,21 +1,19 @@
 #include "tape/own_draws.h"
 
-#include "tape/generator.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 
 namespace tracehost::tape {
 namespace {
 
-at::Generator copy_of_default() {
+at::Generator generator_at(const at::Tensor &state) {
   at::Generator made = at::make_generator<at::CPUGeneratorImpl>();
-  made.set_state(state_of_generator());
+  made.set_state(state);
   return made;
 }
 
 } // namespace
 
-OwnDraws::OwnDraws() : generator_(copy_of_default()), watched_(watch()) {}
+OwnDraws::OwnDraws(const at::Tensor &state) : generator_(generator_at(state)), watched_(watch()) {}
 
 shapes::WatchedOps::Watch OwnDraws::watch() {
   return [this](const c10::OperatorHandle &op, c10::DispatchKeySet below,

@@ -6,12 +6,13 @@
 
 namespace tracehost::tape {
 
-/// For a block, ops of this thread draw from a copy of torch's default generator of the CPU, also
-/// where an op calls the one that draws: native_dropout calls bernoulli_. The default generator
-/// itself stays as it is, so that another thread may draw meanwhile.
+/// For a block, ops of this thread draw from a generator of its own in the place of torch's default
+/// generator of the CPU. So does an op that another one calls: native_dropout calls bernoulli_. The
+/// default generator stays as it is, so that another thread may draw meanwhile.
 class OwnDraws {
 public:
-  OwnDraws();
+  /// `state`: where the generator begins, as state_of_generator() gives it.
+  explicit OwnDraws(const at::Tensor &state);
 
 private:
   void see(const c10::OperatorHandle &op, c10::DispatchKeySet below, torch::jit::Stack &stack);

@@ -1,5 +1,6 @@
 #include "signature/grad_read.h"
 #include "tape/build.h"
+#include "tape/generator.h"
 #include "tape/ops.h"
 #include "tape/own_draws.h"
 #include "tape/training.h"
@@ -17,12 +18,16 @@
 namespace tracehost::tape {
 namespace {
 
-/// There if the graph draws: the call itself, which runs afterwards, draws the same numbers.
-std::optional<OwnDraws> draws_of(const jit::Graph &graph) {
+/// Where a recording of a graph that draws begins to draw, in each pass; undefined: it does not.
+at::Tensor state_for(const jit::Graph &graph) {
   const auto nodes = graph.nodes();
   if (std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return draws(*node); }))
-    return std::make_optional<OwnDraws>();
-  return std::nullopt;
+    return state_of_generator();
+  return {};
+}
+
+std::optional<OwnDraws> draws_from(const at::Tensor &state) {
+  return state.defined() ? std::make_optional<OwnDraws>(state) : std::nullopt;
 }
 
 /// For a scope, no op warns: the call itself says what its ops warn of. A warning that torch gives
@@ -45,13 +50,14 @@ std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c
   // With guards of the settings outside.
   std::unique_ptr<Tape> tape(new Tape(inputs));
   const at::AutoGradMode grad(c10::GradMode::is_enabled()); // restores it
+  const at::Tensor state = state_for(graph);
   Recorded found = [&] {
-    const auto draws = draws_of(graph);
+    const auto draws = draws_from(state);
     return evaluate(graph, inputs, below);
   }();
   const at::AutoGradMode again(tape->guards().settings().grad);
   const at::AutoDispatchBelowADInplaceOrView guard;
-  const auto draws = draws_of(graph); // the numbers of the first pass again
+  const auto draws = draws_from(state);
   return Recording(graph, std::move(found), std::move(tape)).make(inputs);
 }
 
@@ -59,7 +65,7 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
                                             c10::ArrayRef<c10::IValue> inputs) {
   Leaves leaves(inputs);
   FlatGraph flat = [&] {
-    const auto draws = draws_of(graph);
+    const auto draws = draws_from(state_for(graph));
     return flatten(graph, inputs);
   }();
   std::vector<c10::IValue> given(inputs.begin(), inputs.end());

@@ -20,10 +20,10 @@ class Event:
 
     kind: str
     """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept),
-    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it), `"tape"` (the first
-    kernel tape of a graph was made), `"no_tape"` (the graph will have none), `"drop_tape"` (its tapes
-    have gone), `"capture"` (a CUDA graph was made), `"no_capture"` (there will be none) or `"drop"`
-    (a CUDA graph is gone)"""
+    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it). With `graphs=True`:
+    `"tape"` (the first kernel tape of a graph was made), `"no_tape"` (the graph will have none),
+    `"drop_tape"` (its tapes have gone), `"capture"` (a CUDA graph was made), `"no_capture"` (there will
+    be none) or `"drop"` (a CUDA graph is gone)"""
     function: str
     """the Function's name"""
     definition: str
@@ -54,10 +54,13 @@ class Event:
     """trace: asked for by get_concrete_function, not made by a call"""
 
 
-def events(function: Any = None) -> list[Event]:
+def events(function: Any = None, *, graphs: bool = False) -> list[Event]:
     """The latest 1,000 events of all Functions, or of one: traces, evictions, failures, warnings.
 
     Oldest first. Long texts are cut at 1,000 characters. Hits make no event: see `f.stats()`.
+
+    Args:
+        graphs: True: the latest 1,000 events of kernel tapes and CUDA graphs, instead of the others.
 
     Raises:
         TypeError: `function` is no Function.
@@ -65,7 +68,7 @@ def events(function: Any = None) -> list[Event]:
     function = getattr(function, "__func__", function)  # a method
     return [
         Event(**{name: anywhere(value) for name, value in fields.items()})
-        for fields in _tracehost.events(function)
+        for fields in _tracehost.events(function, graphs)
     ]
 
 

@@ -24,7 +24,7 @@ TEST_P(Draws, ComeFromACopyOfTheGenerator) {
   const at::Tensor before = state_of_generator();
   std::vector<at::Tensor> own;
   {
-    const OwnDraws draws;
+    const OwnDraws draws(before);
     own = {draw(x), draw(x)};
     EXPECT_TRUE(state_of_generator().equal(before));
   }
@@ -64,7 +64,7 @@ TEST(OwnDraws, LeaveAGeneratorOfTheUsersAlone) {
   at::Generator given = at::make_generator<at::CPUGeneratorImpl>(3);
   const at::Tensor first = at::rand({4}, given);
   given.set_current_seed(3);
-  const OwnDraws draws;
+  const OwnDraws draws(state_of_generator());
   EXPECT_TRUE(at::rand({4}, given).equal(first));
 }
 

@@ -240,7 +240,9 @@ def test_a_recording_takes_no_numbers_from_another_thread():
     thread.start()
     for _ in range(100):
         f = tracehost.function(
-            lambda x: torch.nn.functional.dropout(x * 2, 0.5) + torch.rand_like(x), optimize="exact"
+            lambda x: torch.nn.functional.dropout(x * 2, 0.5) + torch.rand_like(x),
+            optimize="exact",
+            validate="off",  # a validation does set the generator back
         )
         for _ in range(4):
             f(torch.ones(20_000))
@@ -251,7 +253,7 @@ def test_a_recording_takes_no_numbers_from_another_thread():
 
 
 def tape_events(f):
-    return [(e.kind, e.signature, e.ops, e.text) for e in tracehost.events(f) if "tape" in e.kind]
+    return [(e.kind, e.signature, e.ops, e.text) for e in tracehost.events(f, graphs=True)]
 
 
 def test_an_event_says_that_a_graph_has_a_tape():
@@ -260,7 +262,7 @@ def test_an_event_says_that_a_graph_has_a_tape():
         f(torch.ones(size))
     assert tape_events(f) == [
         ("tape", "(x: float32[3])", 1, "a tape (1 of 1 ops)"),
-        ("tape", "(x: float32[?])", 1, "a tape (1 of 1 ops)"),
+        ("tape", "(x: float32[None])", 1, "a tape (1 of 1 ops)"),
     ]
 
 
@@ -276,15 +278,16 @@ def test_an_event_says_why_a_graph_has_no_tape():
 def test_an_event_says_that_a_graph_gives_its_tapes_up():
     def body(counter, i):
         counter.add_(1)
-        return counter[i]
+        return torch.index_select(counter, 0, i)
 
     f = tracehost.function(body, optimize="exact")
     counter = torch.zeros(3)
     for i in (0, 1, 2, 0, 1):
-        f(counter, torch.tensor(i))
+        f(counter, torch.tensor([i]))
     with pytest.raises(IndexError):
-        f(counter, torch.tensor(7))
-    f(counter, torch.tensor(1))
+        f(counter, torch.tensor([7]))
+    f(counter, torch.tensor([1]))
+    assert counter.tolist() == [7.0] * 3
     made, gone = tape_events(f)
     assert made[0] == "tape"
     assert gone[0] == "drop_tape" and gone[3] == "a run ended behind a write or a draw"

@@ -299,7 +299,9 @@ def test_each_capture_is_an_event():
     for i in range(8):
         kept.append(torch.ones(3 + i // 4, device="cuda"))
         f(kept[-1])
-    events = [e for e in tracehost.events(f) if e.kind in ("capture", "no_capture", "drop")]
+    events = [
+        e for e in tracehost.events(f, graphs=True) if e.kind in ("capture", "no_capture", "drop")
+    ]
     assert [(e.kind, e.signature, e.ops) for e in events] == [
         ("capture", "(x: float32[3], cuda:0)", 12),
         ("capture", "(x: float32[4], cuda:0)", 12),
@@ -307,13 +309,13 @@ def test_each_capture_is_an_event():
     assert sum(e.bytes for e in events) == f.stats()["device_bytes"] > 0
     f.clear()
     gc.collect()
-    drops = [e for e in tracehost.events(f) if e.kind == "drop"]
+    drops = [e for e in tracehost.events(f, graphs=True) if e.kind == "drop"]
     assert [e.text for e in drops] == ["nothing uses it any more"] * 2
     assert f.stats()["device_bytes"] == 0 and f.stats()["dropped"] == 2
     small = function(lambda x: x + 1)
     small(kept[0])
     small(kept[0])
-    (event,) = [e for e in tracehost.events(small) if e.kind == "no_capture"]
+    (event,) = [e for e in tracehost.events(small, graphs=True) if e.kind == "no_capture"]
     assert event.text == "it launches 1 ops, and a CUDA graph pays from 8 on"
     assert "CUDA graphs: 0 captured, 1 not captured, 0 dropped, 0.0 MiB" in small.report()
     assert "CUDA graphs: " in tracehost.report()
