@@ -43,6 +43,7 @@ add_library(tracehost_embed SHARED ${embed_sources})
 set_target_properties(tracehost_embed PROPERTIES SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME embed)
 target_link_options(tracehost_embed PRIVATE -Wl,-z,nodelete "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
+set_property(TARGET tracehost_embed APPEND PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
 set(embed_rpath "$ORIGIN" ${libpython_rpath})
 set_target_properties(tracehost_embed PROPERTIES INSTALL_RPATH "${embed_rpath}")
 target_link_libraries(tracehost_embed PUBLIC tracehost_core PRIVATE "$<BUILD_INTERFACE:tracehost_interpreter>")

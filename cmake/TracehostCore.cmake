@@ -25,6 +25,7 @@ target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition -ffp-c
 # Never unloaded: libtorch keeps what it has registered, and exit() what ending.cpp has.
 target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions -Wl,-z,nodelete
   "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
+set_property(TARGET tracehost_core APPEND PROPERTY LINK_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
 add_library(tracehost_headers INTERFACE)
 target_include_directories(tracehost_headers INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/host/include>")
 target_link_libraries(tracehost_headers INTERFACE tracehost::torch)

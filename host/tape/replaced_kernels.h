@@ -19,7 +19,8 @@ void set_kernel_registry(KernelRegistry registry);
 /// Hot. Moves whenever a program registers or removes kernels.
 std::ptrdiff_t count_registered_kernels();
 
-/// Whether an ATen op has a kernel of the program's on the CPU. Takes the GIL.
+/// Whether an ATen op has a kernel of the program's on the CPU. Takes no GIL: true where
+/// registrations have come since a thread with the GIL has last asked. A trace asks.
 bool replaces_kernels();
 
 } // namespace tracehost::tape

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string_view>
 
 namespace tracehost::python {
@@ -30,14 +31,23 @@ bool is_on_the_cpu(std::string_view registration) {
          std::find(kKeysOfTheCpu.begin(), kKeysOfTheCpu.end(), key) != kKeysOfTheCpu.end();
 }
 
+/// What a look at the set has found, by a thread that had the GIL.
+std::atomic<Py_ssize_t> looked_at{-1}; ///< how many elements there were
+std::atomic<bool> found_one{true};
+
 bool replaces_cpu() {
   if (!python_alive())
     return false;
-  const WithGil gil;
+  if (looked_at == tape::count_registered_kernels())
+    return found_one;
+  if (!PyGILState_Check())
+    return true; // not known: a graph runs without the GIL, which another thread may hold for long
   const py::list all(py::reinterpret_borrow<py::set>(impls)); // no code runs between two elements
-  return std::any_of(all.begin(), all.end(), [](py::handle one) {
+  found_one = std::any_of(all.begin(), all.end(), [](py::handle one) {
     return PyUnicode_Check(one.ptr()) && is_on_the_cpu(PyUnicode_AsUTF8(one.ptr()));
   });
+  looked_at = static_cast<Py_ssize_t>(all.size());
+  return found_one;
 }
 
 } // namespace
@@ -48,6 +58,7 @@ void watch_kernel_registry() {
     return;
   impls = found.inc_ref().ptr();
   tape::set_kernel_registry({&reinterpret_cast<PySetObject *>(impls)->used, &replaces_cpu});
+  replaces_cpu();
 }
 
 } // namespace tracehost::python

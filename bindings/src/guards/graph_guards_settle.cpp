@@ -285,6 +285,8 @@ void GraphGuards::keep(const Container &c, Slot &s) {
   } else if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
              s.expect == Expect::tensor) {
     s.keep = nullptr;
+  } else if (c.place == Place::globals && !c.by_name && is_tensor(s.value)) {
+    s.keep = nullptr; // swap_tensors() rejects one with weak references: it is settled again
   } else if (Py_TYPE(s.value)->tp_weaklistoffset == 0) {
     s.keep = Py_NewRef(s.value);
   } else {

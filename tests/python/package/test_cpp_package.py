@@ -66,7 +66,27 @@ def test_libraries_show_names_of_ours_alone(package):
     for name in ("libtracehost.so", "libtracehost_embed.so"):
         symbols = passed(run("nm", "-D", "--defined-only", package / "lib" / name)).split("\n")
         names = {line.split()[-1] for line in symbols if line}
-        assert names and {one for one in names if "9tracehost" not in one} == set()
+        assert names - {"TRACEHOST_0", "TRACEHOST_PRIVATE"}
+        assert {one for one in names if "9tracehost" not in one} <= {
+            "TRACEHOST_0",
+            "TRACEHOST_PRIVATE",
+        }
+
+
+PUBLIC = ROOT / "tests" / "python" / "data" / "public_symbols.txt"
+
+
+def test_public_symbols_are_those_of_the_list(package):
+    """The version node TRACEHOST_0 is what a program may link to. `TRACEHOST_WRITE_SYMBOLS=1` writes the list again."""
+    shown = passed(run("nm", "-D", "-C", "--defined-only", package / "lib" / "libtracehost.so"))
+    public = sorted(
+        line.split(maxsplit=2)[2].removesuffix("@@TRACEHOST_0")
+        for line in shown.splitlines()
+        if line.endswith("@@TRACEHOST_0") and "tracehost::" in line
+    )
+    if os.environ.get("TRACEHOST_WRITE_SYMBOLS"):
+        PUBLIC.write_text("".join(f"{name}\n" for name in public))
+    assert public == PUBLIC.read_text().splitlines()
 
 
 @pytest.fixture(scope="module")

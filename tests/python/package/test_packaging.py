@@ -181,23 +181,33 @@ def test_pip_knows_the_files_of_this_installation():
 )
 @pytest.mark.parametrize("destdir", [False, True])
 def test_a_module_that_has_moved_is_removed(tmp_path, destdir):
-    """An older installation's file would still be imported by its old name."""
+    """An older installation's file would still be imported by its old name. Where a package is made, nothing is
+    removed, nor is a file that no installation of tracehost has written down."""
     prefix = "/opt/tracehost" if destdir else tmp_path
     into = {"DESTDIR": str(tmp_path)} if destdir else {}
     site = Path(f"{tmp_path}/{prefix}" if destdir else tmp_path).joinpath(
         *Path(tracehost.__file__).parts[len(Path(sys.prefix).parts) : -2]
     )
     moved = [site / "tracehost/autograph/_compile.py", site / "tracehost_commands/runner_of_old.py"]
-    others = [site / "tracehost_of_mine/kept.py", site / "tracehost/lib/kept.txt"]
+    others = [
+        site / "tracehost_of_mine/kept.py",
+        site / "tracehost/lib/kept.txt",
+        site / "tracehost/not_ours.py",
+    ]
     for file in moved + others:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
+    older = site / "tracehost-0.0.1.dist-info"
+    older.mkdir()
+    files = [file.relative_to(site).as_posix() for file in moved]
+    (older / "RECORD").write_text("".join(f"{file},,\n" for file in [*files, "tracehost/gone.py"]))
     done = subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], env=clean_environment(**into), capture_output=True, text=True, timeout=100)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert [file for file in moved if file.exists()] == []
+    assert [file for file in moved if file.exists()] == (moved if destdir else [])
     assert all(file.exists() for file in others)
     assert (site / "tracehost/autograph/conversion/compile.py").exists()
-    (info,) = site.glob("tracehost-*.dist-info")
+    assert older.exists() == destdir
+    (info,) = set(site.glob("tracehost-*.dist-info")) - {older}
     assert "/_compile.py" not in (info / "RECORD").read_text()
 
 

@@ -104,6 +104,21 @@ def test_twenty_calls_give_what_eager_gives(make):
     assert runs_by(f) == served_by
 
 
+def test_they_are_asked_for_by_name(monkeypatch):
+    """On a device the default is the interpreter, until captures have run on a GPU."""
+    monkeypatch.delenv("TRACEHOST_OPTIMIZE", raising=False)
+    f = tracehost.function(chain)
+    for x in floats(3, 4, count=6):
+        f(x)
+    assert runs_by(f) == 'the interpreter: optimize="exact" asks for CUDA graphs'
+    assert tracehost.events(f, graphs=True) == [] and f.stats()["captured"] == 0
+    monkeypatch.setenv("TRACEHOST_OPTIMIZE", "exact")
+    g = tracehost.function(chain)
+    for x in floats(3, 4, count=6):
+        g(x)
+    assert runs_by(g) == "a CUDA graph (12 ops)"
+
+
 def test_a_hit_is_one_launch():
     standin = pytest.importorskip("standin", reason="only the simulated runtime counts launches")
     f = function(chain)
