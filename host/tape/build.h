@@ -68,6 +68,7 @@ private:
   // outputs.cpp
   void add_outputs();
   Tape::Output output_of(const jit::Value &output);
+  void note_views_of_detached(const jit::Value &detached);
   bool is_base(const jit::Value &value) const;
   const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views);
   std::size_t add_fresh(const jit::Value &value);
@@ -92,6 +93,7 @@ private:
   std::unordered_map<std::size_t, std::ptrdiff_t> first_write_; ///< by root of an input
   std::size_t saved_ = 0;                                       ///< bytes
   std::unordered_map<const jit::Node *, std::size_t> of_lists_; ///< outputs of a `ListUnpack`
+  std::unordered_set<const jit::Value *> detached_;             ///< of which an output is a view
 };
 
 } // namespace tracehost::tape

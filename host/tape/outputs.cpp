@@ -55,8 +55,11 @@ void Recording::add_outputs() {
 Tape::Output Recording::output_of(const jit::Value &output) {
   std::vector<Tape::View> views;
   const jit::Value *value = &output;
-  while (!is_base(*value))
+  while (!is_base(*value)) {
+    if (value != &output && value->node()->kind() == c10::aten::detach)
+      note_views_of_detached(*value);
     value = base_of(*value, views);
+  }
   const bool from_op = value->node() != graph_.param_node() && found_.made(*value);
   const at::Tensor &then = found_.tensor(*value);
   const bool from_view = from_op && then.is_view();
@@ -80,6 +83,15 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   default:
     return {From::fresh, add_fresh(*value), {}, std::move(views)};
   }
+}
+
+/// detach() gives a tensor that autograd takes for no view, and so for the base of views of it. Two
+/// outputs have one such base only if a run makes it once.
+void Recording::note_views_of_detached(const jit::Value &detached) {
+  const auto outputs = graph_.outputs();
+  if (!detached_.insert(&detached).second ||
+      std::find(outputs.begin(), outputs.end(), &detached) != outputs.end())
+    give_up("outputs that are views of one detached tensor");
 }
 
 bool Recording::is_base(const jit::Value &value) const {

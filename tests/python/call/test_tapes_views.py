@@ -243,3 +243,27 @@ def test_many_inputs_that_are_written():
     got = f(*(ours[i : i + 2] for i in range(40)))
     expected = body(*(eager[i : i + 2] for i in range(40)))
     assert (got.tolist(), ours.tolist()) == (expected.tolist(), eager.tolist())
+
+
+def detached_and_view(x):
+    d = x.detach()
+    return d, d.T
+
+
+def two_views_of_detached(x):
+    d = (x * 2).detach()
+    return d.T, d[0]
+
+
+@pytest.mark.parametrize("body", [detached_and_view, two_views_of_detached])
+def test_views_of_a_detached_tensor_share_its_base(body):
+    """A gradient that reaches one of them reaches the other."""
+    f = tracehost.function(body, optimize="exact")
+    for _ in range(6):
+        left, right = f(torch.ones(2, 3))
+        eager_left, eager_right = body(torch.ones(2, 3))
+        assert left._is_view() == eager_left._is_view()
+        assert right._base is (left._base if left._is_view() else left)
+        assert eager_right._base is (eager_left._base if eager_left._is_view() else eager_left)
+    none = "the interpreter: outputs that are views of one detached tensor"
+    assert f.specializations()[0].runs_by == none

@@ -70,3 +70,16 @@ def test_another_dict_at_the_same_address():
         holder.table = {"a": scale}
         assert torch.equal(f(X), X * scale)
     assert f.tracing_count() == 2
+
+
+WEIGHTS = torch.ones(2)
+
+
+def test_a_global_tensor_has_no_weak_reference():
+    """torch.utils.swap_tensors() rejects a tensor that has one, and so does `module.to()` where it swaps."""
+    f = tracehost.function(lambda x: x * WEIGHTS)
+    for _ in range(4):
+        f(torch.ones(2))
+        globals()["LOOP"] = object()  # as a loop at module level
+    torch.utils.swap_tensors(WEIGHTS, torch.full((2,), 8.0))
+    assert f(torch.ones(2)).tolist() == [8.0, 8.0]
