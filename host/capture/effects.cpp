@@ -1,5 +1,7 @@
 #include "capture/effects.h"
 
+#include "tape/generator.h"
+
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -8,21 +10,12 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace tracehost::capture {
 namespace {
 
-at::Tensor state_of_generator_of(c10::Device device) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state_of_generator_of(c10::Device device, const at::Tensor &state) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
+at::Generator generator_of(c10::Device device) {
+  return at::globalContext().defaultGenerator(device);
 }
 
 /// NaN equals NaN of the same bits, and 0.0 does not equal -0.0.
@@ -68,7 +61,7 @@ Effects::Effects(const StaticInputs &inputs, c10::ArrayRef<c10::IValue> given, b
       written_.back().second.copy_(now, /*non_blocking=*/true);
     }
   if (draws)
-    generator_ = state_of_generator_of(device_);
+    generator_ = tape::state_of(generator_of(device_));
 }
 
 void Effects::undo(c10::ArrayRef<c10::IValue> given) const {
@@ -76,7 +69,7 @@ void Effects::undo(c10::ArrayRef<c10::IValue> given) const {
   for (const auto &[i, before] : written_)
     without_repeats(given[i].toTensor()).copy_(before, /*non_blocking=*/true);
   if (generator_.defined())
-    set_state_of_generator_of(device_, generator_);
+    tape::set_state(generator_of(device_), generator_);
 }
 
 std::optional<std::string> Effects::difference(const Effects &other) const {
@@ -90,11 +83,11 @@ std::optional<std::string> Effects::difference(const Effects &other) const {
 
 DrawsUndone::DrawsUndone(c10::Device device, bool draws) : device_(device) {
   if (draws)
-    before_ = state_of_generator_of(device);
+    before_ = tape::state_of(generator_of(device));
 }
 DrawsUndone::~DrawsUndone() {
   if (before_.defined())
-    set_state_of_generator_of(device_, before_);
+    tape::set_state(generator_of(device_), before_);
 }
 
 std::optional<std::string> difference_of_results(c10::ArrayRef<c10::IValue> replayed,

@@ -95,7 +95,7 @@ private:
                         DynamicCaptures &captures);
   Made trace(Body &body, Signature signature, const Missed &missed,
              const std::vector<at::Tensor> &slots, DynamicCaptures captures);
-  void optimize(const Signature &signature, ProgramOptions &options); // device_graphs.cpp
+  void optimize(const Signature &signature, ProgramOptions &options); // graph_news.cpp
   // Validation: validation.cpp.
   bool validates(const Missed &missed) const;
   validate::Verdict validate(Body &body, const Specialization &made,

@@ -1,5 +1,6 @@
 #include "validate/draws.h"
 
+#include "tape/generator.h"
 #include "trace/op_hook.h"
 #include "trace/op_tensors.h"
 
@@ -7,22 +8,11 @@
 #include <ATen/ops/equal.h>
 
 #include <algorithm>
-#include <mutex>
 
 namespace tracehost::validate {
-namespace {
 
-at::Tensor state_of(at::Generator generator) {
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_state(at::Generator generator, const at::Tensor &state) {
-  const std::lock_guard lock(generator.mutex());
-  generator.set_state(state);
-}
-
-} // namespace
+using tape::set_state;
+using tape::state_of;
 
 void Draws::before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   const auto arguments = trace::arguments_of(op, stack);
