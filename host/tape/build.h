@@ -68,7 +68,8 @@ private:
   // outputs.cpp
   void add_outputs();
   Tape::Output output_of(const jit::Value &output);
-  void note_views_of_detached(const jit::Value &detached);
+  std::size_t add_detached(const jit::Value &value);
+  void add_view(Tape::View view, std::vector<Tape::View> &views);
   bool is_base(const jit::Value &value) const;
   const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views);
   std::size_t add_fresh(const jit::Value &value);
@@ -90,10 +91,10 @@ private:
   bool joined_ = false;            ///< the op that is built is the group's last
   // Indexes of steps; the run may end early up to the first.
   std::ptrdiff_t last_to_end_ = -1, first_draw_ = PTRDIFF_MAX;
-  std::unordered_map<std::size_t, std::ptrdiff_t> first_write_; ///< by root of an input
-  std::size_t saved_ = 0;                                       ///< bytes
-  std::unordered_map<const jit::Node *, std::size_t> of_lists_; ///< outputs of a `ListUnpack`
-  std::unordered_set<const jit::Value *> detached_;             ///< of which an output is a view
+  std::unordered_map<std::size_t, std::ptrdiff_t> first_write_;  ///< by root of an input
+  std::size_t saved_ = 0;                                        ///< bytes
+  std::unordered_map<const jit::Node *, std::size_t> of_lists_;  ///< outputs of a `ListUnpack`
+  std::unordered_map<const jit::Value *, std::size_t> detached_; ///< place in detaches_
 };
 
 } // namespace tracehost::tape

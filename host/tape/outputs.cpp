@@ -56,8 +56,10 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   std::vector<Tape::View> views;
   const jit::Value *value = &output;
   while (!is_base(*value)) {
-    if (value != &output && value->node()->kind() == c10::aten::detach)
-      note_views_of_detached(*value);
+    if (value->node()->kind() == c10::aten::detach) {
+      std::reverse(views.begin(), views.end());
+      return {From::detached, add_detached(*value), {}, std::move(views)};
+    }
     value = base_of(*value, views);
   }
   const bool from_op = value->node() != graph_.param_node() && found_.made(*value);
@@ -66,10 +68,8 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   if (from_view && made_by_op(then).scalar_type() != then.scalar_type())
     give_up("an output that is a view in another dtype");
   if (from_view)
-    views.push_back({with_layout_of(then), {c10::IValue()}, 0});
+    add_view({with_layout_of(then), {c10::IValue()}, 0}, views);
   std::reverse(views.begin(), views.end());
-  if (!views.empty() && switches_grad(graph_))
-    give_up("an output that is a view, in a graph that switches grad mode");
   if (value->node() == graph_.param_node())
     return {From::input, value->offset(), {}, std::move(views)};
   const std::size_t root = root_of(*value);
@@ -85,13 +85,23 @@ Tape::Output Recording::output_of(const jit::Value &output) {
   }
 }
 
-/// detach() gives a tensor that autograd takes for no view, and so for the base of views of it. Two
-/// outputs have one such base only if a run makes it once.
-void Recording::note_views_of_detached(const jit::Value &detached) {
-  const auto outputs = graph_.outputs();
-  if (!detached_.insert(&detached).second ||
-      std::find(outputs.begin(), outputs.end(), &detached) != outputs.end())
-    give_up("outputs that are views of one detached tensor");
+/// detach() gives a tensor that autograd takes for no view, and so for the base of views of it. A
+/// run makes it once, for all outputs that are this tensor or views of it.
+std::size_t Recording::add_detached(const jit::Value &value) {
+  if (const auto known = detached_.find(&value); known != detached_.end())
+    return known->second;
+  std::vector<Tape::View> views;
+  Tape::Output detached = output_of(*base_of(value, views));
+  std::move(views.begin(), views.end(), std::back_inserter(detached.views));
+  tape_->detaches_.push_back(std::move(detached));
+  tape_->detached_.emplace_back();
+  return detached_[&value] = tape_->detaches_.size() - 1;
+}
+
+void Recording::add_view(Tape::View view, std::vector<Tape::View> &views) {
+  if (switches_grad(graph_))
+    give_up("an output that is a view, in a graph that switches grad mode");
+  views.push_back(std::move(view));
 }
 
 bool Recording::is_base(const jit::Value &value) const {
@@ -127,7 +137,7 @@ const jit::Value *Recording::base_of(const jit::Value &value, std::vector<Tape::
       give_up("an output that is a view by " + name);
     view.arguments.push_back(tensors ? c10::IValue() : argument);
   }
-  views.push_back(std::move(view));
+  add_view(std::move(view), views);
   return node->input(0);
 }
 

@@ -226,6 +226,8 @@ bool Tape::run_flat(jit::Stack &stack, void (*interruptible)()) {
       result.reset();
     for (at::Tensor &made : made_)
       made.reset();
+    for (at::Tensor &detached : detached_)
+      detached.reset();
   });
   if (saves_)
     save(given);
@@ -238,6 +240,8 @@ bool Tape::run_flat(jit::Stack &stack, void (*interruptible)()) {
   make_bases();
   bump_versions(given);
   c10::SmallVector<c10::IValue, 4> outputs;
+  for (std::size_t i = 0; i < detaches_.size(); ++i)
+    detached_[i] = output(detaches_[i], given, outputs).toTensor();
   for (Output &output : outputs_)
     outputs.push_back(this->output(output, given, outputs));
   jit::drop(stack, inputs_.size());
@@ -289,6 +293,9 @@ c10::IValue Tape::output(Output &output, c10::ArrayRef<c10::IValue> given,
     break;
   case Output::From::slot:
     value = slots_[output.index];
+    break;
+  case Output::From::detached:
+    value = detached_[output.index];
     break;
   case Output::From::earlier:
     return before[output.index];

@@ -124,8 +124,8 @@ private:
     std::size_t element;                ///< of a list of views
   };
   struct Output {
-    enum class From : std::uint8_t { input, fresh, called, constant, slot, earlier } from;
-    std::size_t index; ///< of an input; in fresh_; of a root; of a slot; of an output
+    enum class From : std::uint8_t { input, fresh, called, constant, slot, detached, earlier } from;
+    std::size_t index; ///< of an input; in fresh_; of a root; of a slot; in detached_; of an output
     c10::IValue value; ///< a constant
     std::vector<View> views;
   };
@@ -165,6 +165,7 @@ private:
   std::vector<Given> inputs_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<Fresh> fresh_;
+  std::vector<Output> detaches_; ///< results of detach() that outputs are, or are views of
   std::vector<Output> outputs_;
   /// An input that the graph writes to.
   struct Written {
@@ -182,8 +183,9 @@ private:
   /// What makes the base of an op's result that is a view for autograd, by root.
   std::map<std::size_t, jit::Operation> bases_;
   // Of the run under way:
-  std::vector<at::Tensor> called_; ///< by root: what an op gave
-  std::vector<at::Tensor> made_;   ///< by place in fresh_
+  std::vector<at::Tensor> called_;   ///< by root: what an op gave
+  std::vector<at::Tensor> made_;     ///< by place in fresh_
+  std::vector<at::Tensor> detached_; ///< by place in detaches_
   std::vector<c10::IValue> slots_;
   std::vector<at::Tensor> kept_; ///< tensors that iterators stand over
   std::size_t ops_ = 0, kernels_ = 0, regions_ = 0, bytes_ = 0;
