@@ -364,6 +364,33 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
     need_read(read);
 }
 
+/// dropout(x, p) gives x itself where p is 0, which a later call's number may not be. So the body
+/// gets another tensor over x's memory, and x stays what it was.
+void Scope::part_from_argument(const c10::OperatorHandle &op, jit::Stack &stack) {
+  const Op &ran = under_way_.front();
+  if (!ran.first || traits(op).writes || stack.empty() || !stack.back().isTensor() ||
+      stack.back().toTensor().unsafeGetTensorImpl() != ran.first)
+    return;
+  const auto &state = tracer::getTracingState();
+  const at::Tensor argument = stack.back().toTensor();
+  jit::Value *result = state->getValue(argument);
+  const auto inputs = result->node()->inputs();
+  const bool by_number = std::any_of(inputs.begin(), inputs.end(), [](const jit::Value *input) {
+    return !input->type()->isSubtypeOf(*c10::TensorType::get()) && !is_of_constants(input);
+  });
+  if (result == ran.first_value || !by_number)
+    return;
+  at::Tensor other;
+  {
+    const Paused paused;
+    const InstalledHook no_hook(nullptr);
+    other = at::alias(argument);
+  }
+  state->setValue(argument, ran.first_value);
+  state->setValue(other, result);
+  stack.back() = std::move(other);
+}
+
 void Scope::need_read(const NumberRead &read) {
   if (shapes::is_fake_tensor(read.number))
     reject_number(read.number, "by C code");

@@ -35,7 +35,8 @@ public:
   virtual void record(const c10::OperatorHandle &, const torch::jit::Stack &) {}
   /// In place of after(): the op has thrown.
   virtual void failed(const c10::OperatorHandle &op) = 0;
-  virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// May put another tensor in place of the result.
+  virtual void after(const c10::OperatorHandle &op, torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where nothing is traced: inside a recorded op, or in a block without tracing.

@@ -168,7 +168,12 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
   const bool non_blocking =
       std::string_view(schema.name()) == "aten::copy_" && arguments.back().toBool();
-  under_way_.back() = {inexact, state->graph->insertPoint()->prev(), non_blocking};
+  const at::Tensor *first =
+      !arguments.empty() && arguments[0].isTensor() ? &arguments[0].toTensor() : nullptr;
+  const bool known = first && first->defined() && state->hasValue(*first);
+  under_way_.back() = {inexact, state->graph->insertPoint()->prev(), non_blocking,
+                       known ? first->unsafeGetTensorImpl() : nullptr,
+                       known ? state->getValue(*first) : nullptr};
   if (state_ != state)
     state_ = state;
 }
@@ -297,7 +302,7 @@ void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *befor
                        found->schema().overload_name()));
 }
 
-void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
+void Scope::after(const c10::OperatorHandle &op, jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto &state = tracer::getTracingState();
   check_substituted(op);
@@ -327,6 +332,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
     return;
   if (!numbers_read_.empty())
     settle_numbers(&op);
+  part_from_argument(op, stack);
   if (inexact && traits(op).drops_dimensions)
     check_rank(op, stack);
   if (witness_)

@@ -80,7 +80,7 @@ public:
   std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) override;
   void record(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void failed(const c10::OperatorHandle &op) override;
-  void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void after(const c10::OperatorHandle &op, jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
   /// Abandons the trace if it was rejected, and the body continues without it.
   bool abandons();
@@ -275,6 +275,7 @@ private:
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
   void note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
+  void part_from_argument(const c10::OperatorHandle &op, jit::Stack &stack);
   void note_inexact(jit::Node &node);
   void check_rank(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -316,8 +317,10 @@ private:
   /// An op under way.
   struct Op {
     bool makes_inexact;
-    jit::Node *before; ///< the last node that is not its own
-    bool non_blocking; ///< copy_(non_blocking=True)
+    jit::Node *before;            ///< the last node that is not its own
+    bool non_blocking;            ///< copy_(non_blocking=True)
+    const c10::TensorImpl *first; ///< argument, if that is a tensor
+    jit::Value *first_value;
   };
   std::vector<Op> under_way_;                        ///< by depth
   std::shared_ptr<jit::tracer::TracingState> state_; ///< once an op was recorded

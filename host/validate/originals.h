@@ -120,7 +120,7 @@ public:
   explicit Watching(trace::Witness &witness) : witness_(witness), installed_(this) {}
   void before(const c10::OperatorHandle &, const torch::jit::Stack &) override {}
   void failed(const c10::OperatorHandle &) override {}
-  void after(const c10::OperatorHandle &, const torch::jit::Stack &) override {}
+  void after(const c10::OperatorHandle &, torch::jit::Stack &) override {}
   void unrecorded(const c10::OperatorHandle &, const torch::jit::Stack &) override {}
   void outside(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override {
     witness_.before(op, stack);
