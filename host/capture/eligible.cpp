@@ -96,8 +96,6 @@ private:
     if (node.kind() == c10::prim::Constant)
       return constant(node);
     const std::string name = node.kind().toQualString();
-    if (name == "tracehost::keep")
-      return std::nullopt;
     if (tape::is_autograd_op(node)) // training.h
       return enter(node);
     if (node.kind() == c10::prim::ListConstruct || node.kind() == c10::prim::ListUnpack)

@@ -160,7 +160,7 @@ bool resizes_by_number(const jit::Node &node) {
 bool does_nothing(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();
   return name == "aten::detach_" || name.starts_with("tracehost::save_") ||
-         name == "tracehost::forget_saved";
+         name == "tracehost::forget_saved" || name == "tracehost::keep";
 }
 
 bool reads_offset(const jit::Node &node) {
@@ -223,7 +223,7 @@ bool gives_workspace(const jit::Node &node) {
 
 std::string why_not(const jit::Node &node) {
   const std::string name = node.kind().toQualString();
-  if (is_outlined(node))
+  if (is_outlined(node) || name == "tracehost::keep")
     return {};
   if (!node.maybeSchema())
     return name;

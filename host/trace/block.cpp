@@ -35,11 +35,10 @@ void Scope::check_not_of_block(const at::Tensor &t) {
                      text(frontend_.here())));
 }
 
-/// In a block there are no outputs of the graph: an op that does nothing uses the result.
-void Scope::keep(jit::Value *random) {
-  if (!blocks)
-    return randoms.push_back(random);
-  insert_op(*random->owningGraph(), "tracehost::keep", {random}, 0);
+/// The op of that result is not removed as dead: a generator advances as in eager, an error is
+/// raised as in eager. See settle_kept().
+void Scope::keep(jit::Value *result) {
+  insert_op(*result->owningGraph(), "tracehost::keep", {result}, 0);
 }
 
 void Scope::enter_fake_tensors() {
@@ -163,10 +162,12 @@ void Scope::know_taken(const std::unordered_set<const jit::Block *> &taken) {
 
 void settle_kept(jit::Graph &graph) {
   static const auto keep = c10::Symbol::fromQualString("tracehost::keep");
-  const std::vector<const jit::Value *> outputs(graph.outputs().begin(), graph.outputs().end());
-  const auto returned = ancestry(outputs);
-  each_node(graph.block(), [&](jit::Node *node) {
-    if (node->kind() == keep && returned.contains(node->input()))
+  each_node(graph.block(), [](jit::Node *node) {
+    if (node->kind() != keep)
+      return;
+    const auto &uses = node->input()->uses();
+    if (std::any_of(uses.begin(), uses.end(),
+                    [](const jit::Use &use) { return use.user->kind() != keep; }))
       node->destroy();
   });
 }

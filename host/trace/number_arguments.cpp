@@ -38,12 +38,16 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-/// Whether libtorch's argument parser has made the node of `tensor`, for an op's argument.
-bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
+/// Whether libtorch's argument parser makes such nodes, for an op's argument.
+bool is_parsed(const jit::Node &node) {
   const auto kind = node.kind();
   return (kind == c10::aten::Int || kind == c10::aten::Float ||
           kind == c10::aten::ScalarImplicit) &&
-         node.inputs().size() == 1 && node.inputs()[0] == tensor;
+         node.inputs().size() == 1;
+}
+
+bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
+  return is_parsed(node) && node.inputs()[0] == tensor;
 }
 
 // Ops that take a Python number in place of a tensor, and compute the same of either.
@@ -171,9 +175,10 @@ void Scope::cast_number(jit::Stack &stack) {
   value = std::move(made);
 }
 
-/// A traced number is a tensor to libtorch, but few of eager's ops take a number in place of a
-/// tensor. So a number raises here, unless the op is one of kTakeNumbers and has a tensor too.
-void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
+/// Whether a traced number is among the op's arguments. To libtorch it is a tensor, but few of
+/// eager's ops take a number in place of a tensor. So a number raises here, unless the op is one of
+/// kTakeNumbers and has a tensor too.
+bool Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool number = false, tensor = false;
   each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
     settle_kind(t);
@@ -181,12 +186,13 @@ void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
   });
   std::string_view name = op.schema().name();
   if (!number || !name.starts_with("aten::"))
-    return;
+    return number || !numbers_read_.empty() ||
+           is_parsed(*tracer::getTracingState()->graph->insertPoint()->prev());
   name.remove_prefix(6);
   if (name.ends_with('_') && !name.ends_with("__"))
     name.remove_suffix(1);
   if (tensor && kTakeNumbers.contains(name))
-    return;
+    return true;
   reject(
       Rejection::value_read,
       fmt::format("a number that the body has read from a tensor is given to {} at {}, which "

@@ -80,49 +80,72 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
-// Ops that raise for some values, at any shapes. The ops of linalg do so too, and are not listed.
-const Names kRaises = {"aten::cholesky",
+// Ops that raise for some values, at any shapes; those that end in `_` too, and those of linalg.
+const Names kRaises = {"aten::_assert_async",
+                       "aten::_assert_scalar",
+                       "aten::_pack_padded_sequence",
+                       "aten::bernoulli",
+                       "aten::binary_cross_entropy",
+                       "aten::bincount",
+                       "aten::binomial",
+                       "aten::cholesky",
                        "aten::cholesky_inverse",
                        "aten::cholesky_solve",
-                       "aten::inverse",
-                       "aten::index",
-                       "aten::index_put_",
-                       "aten::index_put",
-                       "aten::index_select",
-                       "aten::index_copy",
-                       "aten::index_add",
-                       "aten::gather",
-                       "aten::scatter",
-                       "aten::scatter_",
-                       "aten::scatter_add",
-                       "aten::scatter_add_",
-                       "aten::take",
+                       "aten::cross_entropy_loss",
+                       "aten::ctc_loss",
                        "aten::embedding",
                        "aten::embedding_bag",
+                       "aten::embedding_renorm",
+                       "aten::floor_divide",
+                       "aten::gather",
+                       "aten::histc",
+                       "aten::index",
+                       "aten::index_add",
+                       "aten::index_copy",
+                       "aten::index_fill",
+                       "aten::index_put",
+                       "aten::index_reduce",
+                       "aten::index_select",
+                       "aten::inverse",
+                       "aten::logdet",
+                       "aten::masked_scatter",
+                       "aten::max_unpool2d",
+                       "aten::max_unpool3d",
+                       "aten::multi_margin_loss",
+                       "aten::multilabel_margin_loss",
                        "aten::multinomial",
-                       "aten::bincount",
-                       "aten::nll_loss_nd",
+                       "aten::nanquantile",
                        "aten::nll_loss",
                        "aten::nll_loss2d",
-                       "aten::cross_entropy_loss",
-                       "aten::_assert_async",
-                       "aten::_assert_scalar",
-                       "aten::bernoulli",
+                       "aten::nll_loss_nd",
                        "aten::normal",
-                       "aten::svd",
+                       "aten::one_hot",
+                       "aten::poisson",
+                       "aten::put",
                        "aten::qr",
-                       "aten::logdet",
-                       "aten::slogdet",
-                       "aten::floor_divide",
+                       "aten::quantile",
                        "aten::remainder",
-                       "aten::ctc_loss",
-                       "aten::repeat_interleave"};
+                       "aten::repeat_interleave",
+                       "aten::scatter",
+                       "aten::scatter_add",
+                       "aten::scatter_reduce",
+                       "aten::slogdet",
+                       "aten::sparse_coo_tensor",
+                       "aten::svd",
+                       "aten::take",
+                       "aten::take_along_dim"};
 
 // The tracer calls them full_like and zeros_like, with arguments that those do not take. It records
 // detach_ as detach, which leaves an input as it is. It runs resize_ without a node, and forgets
 // the tensor.
 const Names kMisnamed = {"aten::fill", "aten::zero", "aten::detach_", "aten::resize_",
                          "aten::resize_as_"};
+
+bool may_raise(std::string_view name) {
+  if (name.ends_with('_'))
+    name.remove_suffix(1);
+  return name.starts_with("aten::linalg_") || kRaises.contains(name);
+}
 
 bool takes_tensor(const c10::FunctionSchema &schema) {
   for (const auto &argument : schema.arguments())
@@ -174,7 +197,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
       takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
   t.is_item = name == "aten::item" || name == "aten::_local_scalar_dense";
   t.random = shapes::draws(op);
-  t.raises = name.starts_with("aten::linalg_") || kRaises.contains(name);
+  t.raises = may_raise(name);
   t.literal = kLiteral.contains(name);
   t.takes_number = name == "aten::index_put_";
   t.splits = kSplits.contains(name);

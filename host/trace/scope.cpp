@@ -114,8 +114,6 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     clear_argument_stash(); // the number was read: it is a constant here
     stale_stash_ = false;
   }
-  if (op_traits.raises && op_depth() == 0)
-    note_raising(schema.name());
   if (inputs_)
     inputs_->before(op, stack);
   if (dynamic_sizes && op_depth() == 0) {
@@ -126,8 +124,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
     check_reshaped(op, arguments[0].toTensor());
   record_modes();
-  if (op_depth() == 0)
-    check_numbers(op, stack);
+  const bool by_number = op_depth() == 0 && check_numbers(op, stack);
   const auto &state = tracer::getTracingState();
   each_tensor(arguments, [&](const at::Tensor &t) {
     if (state->hasValue(t))
@@ -148,6 +145,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     });
   if (op_depth() == 0) // each capture is known as such
     note_effects(op, stack);
+  const bool raises = op_depth() == 0 && (op_traits.raises || by_number);
+  if (raises) // may have written a part
+    note_raising(schema.name());
   if (blocks && op_traits.writes && op_depth() == 0)
     note_written(op, stack);
   if (witness_)
@@ -171,7 +171,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const at::Tensor *first =
       !arguments.empty() && arguments[0].isTensor() ? &arguments[0].toTensor() : nullptr;
   const bool known = first && first->defined() && state->hasValue(*first);
-  under_way_.back() = {inexact, state->graph->insertPoint()->prev(), non_blocking,
+  under_way_.back() = {inexact,
+                       state->graph->insertPoint()->prev(),
+                       non_blocking,
+                       raises,
                        known ? first->unsafeGetTensorImpl() : nullptr,
                        known ? state->getValue(*first) : nullptr};
   if (state_ != state)
@@ -313,7 +316,9 @@ void Scope::after(const c10::OperatorHandle &op, jit::Stack &stack) {
     check_overload(op, under_way_[depth].before);
   if (depth < under_way_.size() && under_way_[depth].non_blocking)
     keep_non_blocking(under_way_[depth].before);
-  const bool kept = traits(op).random || traits(op).functional;
+  const OpTraits &of = traits(op);
+  const bool raises = depth < under_way_.size() && under_way_[depth].raises;
+  const bool kept = of.random || of.functional || (raises && !of.writes);
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
   each_tensor(results_of(op, stack), [&](const at::Tensor &t) {
     if (!state->hasValue(t))

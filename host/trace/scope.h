@@ -193,9 +193,6 @@ public:
 
   Traced result;
   std::optional<DynamicSizes> dynamic_sizes;
-  /// Results of random ops and of collectives, in order. Not the tensors: a second owner would
-  /// change what ops do.
-  std::vector<jit::Value *> randoms;
   std::optional<EagerRegion> eager_region;
   std::string raised; ///< a recorded call did: the message for a body that continues
 
@@ -234,7 +231,7 @@ private:
   void literal(const at::Tensor &t);
   [[noreturn]] void reject_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
-  void keep(jit::Value *random);
+  void keep(jit::Value *result);
   void note_written(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -253,7 +250,7 @@ private:
   void note_draw(const c10::OperatorHandle &op, const jit::Stack &stack);
   void insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected);
   void check_parts(const c10::OperatorHandle &op, const jit::Stack &stack);
-  void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
+  bool check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool rejects_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -319,6 +316,7 @@ private:
     bool makes_inexact;
     jit::Node *before;            ///< the last node that is not its own
     bool non_blocking;            ///< copy_(non_blocking=True)
+    bool raises;                  ///< for some values
     const c10::TensorImpl *first; ///< argument, if that is a tensor
     jit::Value *first_value;
   };

@@ -47,20 +47,6 @@ void audit(const jit::Node *node, Scope &scope) {
                                c10::str(value->toTensor().sizes()), place_of(*use.user)));
 }
 
-/// An unused random op would be removed as dead, and the generator would not advance as in eager:
-/// its results, the first `count`, are outputs while the tracer finishes the graph. Those that what
-/// the body returns comes from are dropped again, the others moved behind the body's outputs.
-void settle_randoms(jit::Graph &graph, std::size_t count) {
-  const auto outputs = graph.outputs().vec();
-  const auto middle = outputs.begin() + static_cast<std::ptrdiff_t>(count);
-  const auto returned = ancestry(std::vector<const jit::Value *>(middle, outputs.end()));
-  for (std::size_t i = count; i-- > 0;)
-    graph.eraseOutput(i);
-  for (auto random = outputs.begin(); random != middle; ++random)
-    if (!returned.contains(*random))
-      graph.registerOutput(*random);
-}
-
 /// Makes a Scope the thread's for as long as its trace runs, with casts of its own.
 struct Current {
   Scope &scope;
@@ -160,8 +146,6 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
   const Recording recording(slots);
   jit::Graph &graph = *recording.state->graph;
   const auto results = run_body(body, scope);
-  for (jit::Value *value : scope.randoms)
-    graph.registerOutput(value);
   for (std::size_t i = 0; i < results.size(); ++i)
     graph.registerOutput(recording.state->getOutput(results[i], i));
   tracer::setTracingState(nullptr);
@@ -173,7 +157,6 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
   jit::NormalizeOps(recording.state->graph);
   each_node(graph.block(), [&](const jit::Node *node) { audit(node, scope); });
   settle_kept(graph);
-  settle_randoms(graph, scope.randoms.size());
   scope.result.graph = recording.state->graph;
   return std::move(scope.result);
 }
