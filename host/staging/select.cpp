@@ -40,6 +40,7 @@ at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor 
   jit::Value *value =
       trace::record_op("aten::select", {of, of->owningGraph()->insertConstant(dimension), i})
           ->output();
+  trace::keep(value);
   at::Tensor result = selected(t, dimension, index);
   trace::bind_made(result, value);
   if (trace::is_inexact(of))

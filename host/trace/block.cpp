@@ -35,8 +35,7 @@ void Scope::check_not_of_block(const at::Tensor &t) {
                      text(frontend_.here())));
 }
 
-/// The op of that result is not removed as dead: a generator advances as in eager, an error is
-/// raised as in eager. See settle_kept().
+/// A generator advances as in eager, an error is raised as in eager. See settle_kept().
 void Scope::keep(jit::Value *result) {
   insert_op(*result->owningGraph(), "tracehost::keep", {result}, 0);
 }

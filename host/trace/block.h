@@ -39,7 +39,7 @@ void forget(torch::jit::Node *node);
 /// that were made in the block are known around it. Requires: recording(), the node has no outputs.
 void take_block(torch::jit::Node *node, std::size_t taken);
 bool is_inexact(const torch::jit::Value *value);
-/// After the body: what kept random results of blocks that are used after all is dropped.
+/// After dead nodes are removed: takes out each `tracehost::keep` of a result that is used.
 void settle_kept(torch::jit::Graph &graph);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().

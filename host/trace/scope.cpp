@@ -316,6 +316,8 @@ void Scope::after(const c10::OperatorHandle &op, jit::Stack &stack) {
     check_overload(op, under_way_[depth].before);
   if (depth < under_way_.size() && under_way_[depth].non_blocking)
     keep_non_blocking(under_way_[depth].before);
+  if (depth == 0 && !numbers_read_.empty())
+    settle_numbers(&op); // while the op's node is the last
   const OpTraits &of = traits(op);
   const bool raises = depth < under_way_.size() && under_way_[depth].raises;
   const bool kept = of.random || of.functional || (raises && !of.writes);
@@ -335,8 +337,6 @@ void Scope::after(const c10::OperatorHandle &op, jit::Stack &stack) {
   });
   if (depth > 0)
     return;
-  if (!numbers_read_.empty())
-    settle_numbers(&op);
   part_from_argument(op, stack);
   if (inexact && traits(op).drops_dimensions)
     check_rank(op, stack);

@@ -131,6 +131,8 @@ public:
   void is_leaf_of_body(const at::Tensor &t);
   void note_leaf(const at::Tensor &t);
   void note_raising(const std::string &op);
+  /// The op of that result is not removed as dead.
+  void keep(jit::Value *result);
   bool made_its_memory(const at::Tensor &t) const;
   /// Whether the strides of `t` may be others where an input's are.
   bool may_lie_as_inputs(const at::Tensor &t) const;
@@ -231,7 +233,6 @@ private:
   void literal(const at::Tensor &t);
   [[noreturn]] void reject_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
-  void keep(jit::Value *result);
   void note_written(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);

@@ -270,6 +270,7 @@ void note_edited(const std::string &what) {
   current->result.edited.push_back({what, current->here()});
 }
 void note_raising(const std::string &op) { current->note_raising(op); }
+void keep(jit::Value *result) { current->keep(result); }
 void note_leaf_read() { current->result.reads_leaf = true; }
 
 } // namespace tracehost::trace

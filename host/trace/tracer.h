@@ -199,6 +199,8 @@ void note_draw(const std::string &what);
 void note_edited(const std::string &what);
 /// Some values make the op raise. Noted if the body may catch the exception. Requires: recording().
 void note_raising(const std::string &op);
+/// Behind that: the op of that result stays in the graph, also if nothing uses the result.
+void keep(torch::jit::Value *result);
 
 /// A size (or numel) that may differ at a later call, as a traced 0-dim int64 tensor; nullopt where
 /// it is exact, an int. Requires: recording().
