@@ -9,16 +9,18 @@
 
 #include <fcntl.h>
 #include <signal.h> // NOLINT(modernize-deprecated-headers): sigtimedwait
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
+#include <random>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -85,8 +87,16 @@ const char *kind_of(mode_t mode) {
                                           : "no regular file";
 }
 
+/// A system call would take the path for one that ends there.
+void check_path(const std::string &path) {
+  if (const auto nul = path.find('\0'); nul != std::string::npos)
+    throw Error(fmt::format("{} is followed by a NUL byte, and no file's path has one",
+                            path.substr(0, nul)));
+}
+
 /// Where to write: what a link leads to. Throws Error where something else than a file is there.
 std::string target_of(const std::string &path) {
+  check_path(path);
   struct stat about {};
   if (::lstat(path.c_str(), &about) != 0) {
     if (errno == ENOENT)
@@ -112,6 +122,51 @@ std::string folder_of(const std::string &path) {
   return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
 }
 
+// A save that is killed leaves its unfinished file behind, which the next save in the folder
+// removes. Its lock says that nobody writes to it: a lock ends with the process. A process id says
+// nothing (in a container each process may be number 1).
+
+constexpr std::string_view kNewPrefix = ".tracehost.", kNewSuffix = ".new";
+constexpr std::size_t kNewDigits = 16;
+
+std::string new_name() {
+  std::random_device random;
+  return fmt::format("{}{:08x}{:08x}{}", kNewPrefix, random(), random(), kNewSuffix);
+}
+
+bool is_new_name(std::string_view name) {
+  return name.size() == kNewPrefix.size() + kNewDigits + kNewSuffix.size() &&
+         name.starts_with(kNewPrefix) && name.ends_with(kNewSuffix);
+}
+
+/// Locks the file that this process has made. False: another process took it for left behind, in
+/// the moment before, and has closed the file.
+bool hold(int &descriptor) {
+  while (::flock(descriptor, LOCK_EX) != 0 && errno == EINTR)
+    ; // another error: a file system without locks, on which nobody removes the file
+  struct stat about {};
+  if (::fstat(descriptor, &about) == 0 && about.st_nlink > 0)
+    return true;
+  ::close(std::exchange(descriptor, -1));
+  return false;
+}
+
+void remove_left_behind(const std::string &folder) {
+  std::error_code none;
+  for (std::filesystem::directory_iterator entry(folder, none), end; !none && entry != end;
+       entry.increment(none)) {
+    const std::string name = entry->path().filename();
+    if (!is_new_name(name))
+      continue;
+    const int found = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (found < 0)
+      continue;
+    if (::flock(found, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+    ::close(found);
+  }
+}
+
 void write_all(int descriptor, const char *bytes, std::size_t count, const std::string &path) {
   const NoSizeSignal blocked;
   while (count > 0) {
@@ -129,11 +184,13 @@ void write_all(int descriptor, const char *bytes, std::size_t count, const std::
 
 NewFile::NewFile(const std::string &path)
     : given_(path), path_(target_of(path)), hash_(std::make_unique<FileHash>()) {
-  static std::atomic<unsigned> number{0};
-  beside_ = fmt::format("{}.tracehost.{}.{}.new", folder_of(path_), ::getpid(), ++number);
-  descriptor_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
-    throw Error(fmt::format("{} can't be written: {}", path, reason()));
+  remove_left_behind(folder_of(path_));
+  do {
+    beside_ = folder_of(path_) + new_name();
+    descriptor_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST)
+      throw Error(fmt::format("{} can't be written: {}", path, reason()));
+  } while (descriptor_ < 0 || !hold(descriptor_));
 }
 
 NewFile::~NewFile() {
@@ -189,6 +246,7 @@ void NewFile::publish() {
 }
 
 OpenFile::OpenFile(const std::string &path) {
+  check_path(path);
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat about {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0)

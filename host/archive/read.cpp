@@ -317,8 +317,9 @@ namespace {
 
 /// What goes wrong as an Error that names the file.
 template <class F> auto with_path(const std::string &path, const F &f) {
+  const std::string shown = path.substr(0, path.find('\0')); // an exception's text ends there
   const auto named = [&](const std::string &text) {
-    return Error(text.starts_with(path) ? text : fmt::format("{}: {}", path, text));
+    return Error(text.starts_with(shown) ? text : fmt::format("{}: {}", shown, text));
   };
   try {
     return f();

@@ -174,7 +174,7 @@ private:
     Record record{source.signature, source.outputs, {}};
     record.state.method = names_.take(name);
     record.state.outputs = source.output_metas;
-    Lowered lowered = lower(*source.specialization->program, source.outputs.tensors,
+    Lowered lowered = lower(*source.program, source.outputs.tensors,
                             source.signature.context.autocast(), places_, what);
     try {
       check_operators(lowered.graph->block(), lowered.libraries);

@@ -3,6 +3,7 @@
 #include "archive/archive.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace tracehost::archive {
 
 /// One Specialization as it is written.
 struct Source {
-  const Specialization *specialization = nullptr; ///< its Program
+  std::shared_ptr<const Program> program; ///< owned: its Function may evict the Specialization
   /// Without Python: atoms of signature/native_atoms.h, no guarded slots. Of `captures` one for
   /// each of the Program's inputs behind the slots.
   Signature signature;

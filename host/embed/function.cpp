@@ -47,7 +47,7 @@ archive::Entry entry_of(archive::SourceFunction function) {
     state->captures = std::move(source.captures);
     state->outputs = std::move(source.output_metas);
     auto made = std::make_shared<Specialization>();
-    made->program = source.specialization->program;
+    made->program = std::move(source.program);
     made->signature = std::move(source.signature);
     made->outputs = std::move(source.outputs);
     made->front_end = std::move(state);

@@ -2,6 +2,8 @@
 
 #include "runtime/rows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -36,6 +38,7 @@ struct Batcher::State {
   Function function;
   std::int64_t max_batch = 1;
   std::chrono::microseconds max_delay{};
+  std::size_t max_waiting = 1;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -138,11 +141,14 @@ void Batcher::State::run_alone(Request &request) {
   }
 }
 
-Batcher::Batcher(Function function, std::size_t max_batch, std::chrono::microseconds max_delay)
+Batcher::Batcher(Function function, std::size_t max_batch, std::chrono::microseconds max_delay,
+                 std::size_t max_waiting)
     : state_(std::make_unique<State>()) {
   state_->function = std::move(function);
   state_->max_batch = static_cast<std::int64_t>(std::max<std::size_t>(max_batch, 1));
-  state_->max_delay = max_delay;
+  // Longer ones would pass the end of the clock.
+  state_->max_delay = std::min<std::chrono::microseconds>(max_delay, std::chrono::hours(24));
+  state_->max_waiting = std::max<std::size_t>(max_waiting, 1);
   state_->thread = std::thread([state = state_.get()] { state->work(); });
 }
 
@@ -163,6 +169,11 @@ std::future<Value> Batcher::submit(std::vector<Argument> arguments) {
   auto result = request.result.get_future();
   {
     const std::lock_guard lock(state_->mutex);
+    if (const std::size_t waiting = state_->queue.size(); waiting >= state_->max_waiting)
+      throw Overloaded(
+          fmt::format("{}: {} requests wait already, and max_waiting is {}. Call again "
+                      "later, on another Batcher, or raise max_waiting.",
+                      state_->function.name(), waiting, state_->max_waiting));
     state_->counts.requests += 1;
     state_->queue.push_back(std::move(request));
   }

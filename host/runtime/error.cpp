@@ -12,6 +12,7 @@ Error::~Error() = default;
 ArchiveError::~ArchiveError() = default;
 DeviceError::~DeviceError() = default;
 Interrupted::~Interrupted() = default;
+Overloaded::~Overloaded() = default;
 TraceError::~TraceError() = default;
 SignatureError::~SignatureError() = default;
 PythonError::~PythonError() = default;

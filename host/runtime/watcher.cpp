@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -43,6 +45,9 @@ void warm_up(const Archive &archive) {
 } // namespace
 
 struct Watcher::State {
+  /// Longer ones would pass the end of the clock.
+  static constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+
   State(std::string file, WatchOptions given)
       : path(std::move(file)), options(std::move(given)), seen(stamp_of(path)),
         current(std::make_shared<const Archive>(Archive::load(path, options.load))) {}
@@ -56,8 +61,9 @@ struct Watcher::State {
 
   const std::string path;
   const WatchOptions options;
-  std::mutex polling;            ///< one at a time
-  std::optional<FileStamp> seen; ///< of the file that was last looked into; under `polling`
+  std::mutex polling;                  ///< one at a time
+  std::atomic<std::thread::id> poller; ///< the thread that has `polling`
+  std::optional<FileStamp> seen;       ///< of the file that was last looked into; under `polling`
   mutable std::mutex mutex;
   std::shared_ptr<const Archive> current; ///< under `mutex`; replaced, never changed
   std::condition_variable changed;
@@ -65,7 +71,9 @@ struct Watcher::State {
   std::thread thread;
 
 private:
+  bool look();
   std::shared_ptr<const Archive> load_aside() const;
+  void report(std::exception_ptr error) const noexcept;
 };
 
 std::shared_ptr<const Archive> Watcher::State::load_aside() const {
@@ -79,34 +87,64 @@ std::shared_ptr<const Archive> Watcher::State::load_aside() const {
   return made;
 }
 
+/// `on_error` has nobody to throw to.
+void Watcher::State::report(std::exception_ptr error) const noexcept {
+  if (!options.on_error)
+    return;
+  try {
+    std::string message = "an exception that is no std::exception";
+    try {
+      std::rethrow_exception(std::move(error));
+    } catch (const std::exception &e) {
+      message = e.what();
+    } catch (...) { // the text above
+    }
+    options.on_error(message);
+  } catch (...) { // dropped
+  }
+}
+
 bool Watcher::State::poll() {
+  if (poller.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    return false; // a callback of the poll under way
   const std::lock_guard one(polling);
+  poller.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  const bool taken = look();
+  poller.store({}, std::memory_order_relaxed);
+  return taken;
+}
+
+bool Watcher::State::look() {
   const auto now = stamp_of(path);
   if (!now || now == seen)
     return false;
+  std::shared_ptr<const Archive> made;
   try {
-    auto made = load_aside();
-    seen = now;
-    {
-      const std::lock_guard lock(mutex);
-      current.swap(made);
-    }
-    if (options.on_reload)
-      options.on_reload(*in_force());
-    return true; // the former archive ends here, outside of the lock
-  } catch (const std::exception &e) {
+    made = load_aside();
+  } catch (...) {
     if (stamp_of(path) != now)
       return false; // it is being written: the next poll decides
     seen = now;
-    if (options.on_error)
-      options.on_error(e.what());
+    report(std::current_exception());
     return false;
   }
+  seen = now;
+  {
+    const std::lock_guard lock(mutex);
+    current.swap(made);
+  }
+  try {
+    if (options.on_reload)
+      options.on_reload(*in_force());
+  } catch (...) {
+    report(std::current_exception());
+  }
+  return true; // the former archive ends here, outside of the lock
 }
 
 void Watcher::State::watch() {
   std::unique_lock lock(mutex);
-  while (!changed.wait_for(lock, options.interval, [&] { return ends; })) {
+  while (!changed.wait_for(lock, std::min(options.interval, kLongest), [&] { return ends; })) {
     lock.unlock();
     poll();
     lock.lock();
@@ -117,7 +155,7 @@ Watcher::Watcher(std::string path, WatchOptions options)
     : state_(std::make_shared<State>(std::move(path), std::move(options))) {
   warm_up(*state_->in_force());
   if (state_->options.interval.count() > 0)
-    state_->thread = std::thread([state = state_.get()] { state->watch(); });
+    state_->thread = std::thread([state = state_] { state->watch(); });
 }
 
 Watcher::~Watcher() {
@@ -126,12 +164,20 @@ Watcher::~Watcher() {
     state_->ends = true;
   }
   state_->changed.notify_all();
-  if (state_->thread.joinable())
+  if (!state_->thread.joinable())
+    return;
+  if (state_->poller.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    state_->thread.detach(); // a callback destroys the Watcher: the thread ends behind it
+  else
     state_->thread.join();
 }
 
 Archive Watcher::archive() const { return *state_->in_force(); }
-bool Watcher::poll() { return state_->poll(); }
+
+bool Watcher::poll() {
+  const auto kept = state_; // a callback may destroy the Watcher
+  return kept->poll();
+}
 
 namespace {
 

@@ -373,6 +373,8 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
 /// dropout(x, p) gives x itself where p is 0, which a later call's number may not be. So the body
 /// gets another tensor over x's memory, and x stays what it was.
 void Scope::part_from_argument(const c10::OperatorHandle &op, jit::Stack &stack) {
+  if (under_way_.empty()) // a read of a size
+    return;
   const Op &ran = under_way_.front();
   if (!ran.first || traits(op).writes || stack.empty() || !stack.back().isTensor() ||
       stack.back().toTensor().unsafeGetTensorImpl() != ran.first)

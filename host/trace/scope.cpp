@@ -107,7 +107,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const OpTraits &op_traits = traits(op);
   if (op_traits.reads_value) {
     if (dynamic_sizes && reads_size(op, stack))
-      return;
+      return under_way_.resize(std::min(under_way_.size(), static_cast<std::size_t>(op_depth())));
     reject_read(op, stack);
   }
   if (stale_stash_ && !dynamic_sizes && op_depth() == 0) {

@@ -168,7 +168,7 @@ void fix_sizes_of_captures(archive::Source &source, const std::string &what) {
 /// `shapes`: of the result's tensors, with None for sizes that follow from those that may be any.
 archive::Source source(Concrete &concrete, const py::list &shapes, const std::string &what) {
   archive::Source result;
-  result.specialization = &concrete.specialization();
+  result.program = concrete.specialization().program;
   result.signature = native_signature(concrete, what);
   result.outputs = native_outputs(concrete, what);
   result.output_metas = concrete.state().outputs;

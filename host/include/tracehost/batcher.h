@@ -20,6 +20,8 @@
 /// Requests are joined where all else of them is equal: other sizes, dtypes, values; tensors
 /// without dimensions are not joined but compared by identity. Where a batch fails, or its result
 /// can't be split, its requests run one by one: an exception goes to the request that causes it.
+/// A request throws Overloaded where `max_waiting` wait: memory stays bounded if calls come faster
+/// than they run.
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
@@ -27,7 +29,9 @@ inline namespace TRACEHOST_ABI {
 class TRACEHOST_API Batcher {
 public:
   /// At most `max_batch` rows a run, unless one request has more.
-  Batcher(Function function, std::size_t max_batch, std::chrono::microseconds max_delay);
+  /// `max_delay`: a day at most.
+  Batcher(Function function, std::size_t max_batch, std::chrono::microseconds max_delay,
+          std::size_t max_waiting = 10'000);
   /// Runs what waits, and ends.
   ~Batcher();
   Batcher(const Batcher &) = delete;
@@ -39,6 +43,7 @@ public:
   template <class... A> std::future<Value> async(A &&...arguments) {
     return submit(detail::collected(std::forward<A>(arguments)...));
   }
+  /// Throws Overloaded. What the call throws, the future throws.
   std::future<Value> submit(std::vector<Argument> arguments);
 
   struct Counts {

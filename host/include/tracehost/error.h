@@ -54,6 +54,13 @@ public:
   ~Interrupted() override;
 };
 
+/// A request that a Batcher does not take: as many wait as may.
+class TRACEHOST_API Overloaded : public Error {
+public:
+  using Error::Error;
+  ~Overloaded() override;
+};
+
 /// A device that is not there, or that an archive can't be loaded to.
 class TRACEHOST_API DeviceError : public Error {
 public:

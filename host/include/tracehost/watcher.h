@@ -17,17 +17,22 @@
 /// fails. A file that can't be loaded, that `check` throws on, or that lacks a function of the one
 /// before is reported, once, and the old one stays. Write the new file under another name and
 /// rename it.
+///
+/// The callbacks run on the Watcher's thread, or in poll(), one at a time. A poll() in a callback
+/// returns false. A callback may destroy the Watcher.
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
 
 struct WatchOptions {
-  std::chrono::milliseconds interval{1000}; ///< 0: no thread; poll() looks
+  std::chrono::milliseconds interval{1000}; ///< 0: no thread; poll() looks. A year at most
   LoadOptions load = {};
   /// Called on a new archive, warm, before it is taken: throws where it must not be.
   std::function<void(const Archive &)> check = {};
-  std::function<void(const Archive &)> on_reload = {};           ///< it has been taken
-  std::function<void(const std::string &message)> on_error = {}; ///< a file was not taken
+  /// It has been taken. What this throws goes to `on_error`; the archive stays.
+  std::function<void(const Archive &)> on_reload = {};
+  /// A file was not taken. What this throws is dropped.
+  std::function<void(const std::string &message)> on_error = {};
 };
 
 class TRACEHOST_API Watcher {

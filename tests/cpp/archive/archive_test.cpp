@@ -64,9 +64,8 @@ std::unique_ptr<Program> program(const std::string &ir, std::size_t outputs = 1)
 /// f(x, mode='relu'): one tensor, one capture `self.w`.
 struct Made {
   explicit Made(const std::string &ir, at::Tensor captured = at::full({3}, 2.0)) {
-    specialization.program = program(ir);
     Source source;
-    source.specialization = &specialization;
+    source.program = program(ir);
     Signature &s = source.signature;
     auto parameters = std::make_shared<Parameters>();
     parameters->names = {"x", "mode"};
@@ -99,7 +98,6 @@ struct Made {
     return place(name);
   }
 
-  Specialization specialization;
   SourceFunction function;
 };
 
@@ -242,7 +240,7 @@ TEST(Archive, keepsNumbersNumbers) {
       graph->create(c10::Symbol::fromQualString("aten::add"), {node->output(), w, one}, 1));
   graph->registerOutput(add->output());
   Made made(kScale);
-  made.specialization.program = std::make_unique<Program>(graph, "f", 1);
+  made.function.specializations[0].program = std::make_unique<Program>(graph, "f", 1);
   const auto path = made.saved();
   const at::Tensor in = at::ones({1, 3});
   EXPECT_EQ(jit::load(path.string()).forward({in}).toTensor().scalar_type(), at::kFloat);

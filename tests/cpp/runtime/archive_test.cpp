@@ -50,10 +50,8 @@ protected:
                         "  %y : Tensor = " +
                             op + "\n  return (%y)",
                         graph.get());
-    auto &specialization = made.emplace_back(std::make_unique<Specialization>());
-    specialization->program = std::make_unique<Program>(std::move(graph), name, 1);
     archive::Source source;
-    source.specialization = specialization.get();
+    source.program = std::make_unique<Program>(std::move(graph), name, 1);
     TensorMeta x = TensorMeta::of(at::zeros({4, 3}));
     x.make_dynamic(0);
     auto parameters = std::make_shared<Parameters>();
@@ -97,7 +95,6 @@ protected:
   const std::string path = std::filesystem::temp_directory_path() /
                            ("tracehost-runtime-" + std::to_string(::getpid()) + ".thz");
   const at::Tensor weight = at::full({3}, 2.0), bias = at::full({3}, 10.0), x = at::ones({5, 3});
-  std::vector<std::unique_ptr<Specialization>> made;
 };
 
 TEST_F(RuntimeArchive, ThatHoldsNothingSaysSo) {

@@ -67,6 +67,37 @@ TEST_F(RuntimeBatcher, RunsWhatWaitsAtTheEnd) {
   EXPECT_TRUE(at::equal(at::Tensor(left.get()), rows(2, 2)));
 }
 
+TEST_F(RuntimeBatcher, WaitsAsLongAsItMay) {
+  Batcher batched(doubles, 2, std::chrono::microseconds::max());
+  auto a = batched.async(rows(1, 1)), b = batched.async(rows(2, 1));
+  EXPECT_TRUE(at::equal(at::Tensor(a.get()), rows(2, 1)));
+  EXPECT_TRUE(at::equal(at::Tensor(b.get()), rows(4, 1)));
+  EXPECT_EQ(batched.counts().runs, 1);
+}
+
+TEST_F(RuntimeBatcher, TakesNoMoreThanMayWait) {
+  std::vector<std::future<Value>> taken;
+  {
+    Batcher batched(doubles, 1000, never, 2);
+    taken.push_back(batched.async(rows(1, 1)));
+    taken.push_back(batched.async(rows(2, 1)));
+    EXPECT_THROW(
+        {
+          try {
+            batched.async(rows(3, 1));
+          } catch (const Overloaded &e) {
+            EXPECT_STREQ(e.what(), "f: 2 requests wait already, and max_waiting is 2. Call again "
+                                   "later, on another Batcher, or raise max_waiting.");
+            throw;
+          }
+        },
+        Overloaded);
+    EXPECT_EQ(batched.counts().requests, 2);
+  }
+  EXPECT_TRUE(at::equal(at::Tensor(taken[0].get()), rows(2, 1)));
+  EXPECT_TRUE(at::equal(at::Tensor(taken[1].get()), rows(4, 1)));
+}
+
 TEST_F(RuntimeBatcher, GivesAnExceptionToTheRequestThatCausesIt) {
   const auto picks = test::loaded({graph_for(call({{"i", tensor(0,
                                                                 [] {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ protected:
         test::graph_for(test::call({{"x", test::tensor(0, test::meta({2}))}}), {at::ones(2)},
                         [&](const test::Tensors &in) -> test::Tensors { return {in[0] + number}; });
     archive::Source source;
-    source.specialization = graph.get();
+    source.program = graph->program;
     source.signature = graph->signature;
     source.outputs = graph->outputs;
     source.output_metas = {TensorMeta::of(at::ones(2))};
@@ -115,6 +116,66 @@ TEST_F(RuntimeWatcher, AsksTheCheck) {
   EXPECT_THAT(errors, ElementsAre("two is rejected"));
   save(3);
   EXPECT_TRUE(watcher.poll());
+}
+
+TEST_F(RuntimeWatcher, ReportsWhatItsCallbacksThrow) {
+  save(1);
+  options.check = [](const Archive &archive) {
+    if (added(archive["add"]) == 2)
+      throw 2;
+  };
+  options.on_reload = [](const Archive &) { throw std::runtime_error("after the reload"); };
+  Watcher watcher(path, options);
+  save(2);
+  EXPECT_FALSE(watcher.poll());
+  EXPECT_THAT(errors, ElementsAre("an exception that is no std::exception"));
+  save(3);
+  EXPECT_TRUE(watcher.poll()) << "it has been taken";
+  EXPECT_EQ(added(watcher["add"]), 3);
+  EXPECT_THAT(errors, ElementsAre(HasSubstr("no std::exception"), "after the reload"));
+}
+
+TEST_F(RuntimeWatcher, DropsWhatTheReportThrows) {
+  save(1);
+  options.on_error = [](const std::string &) { throw std::runtime_error("nobody asked"); };
+  Watcher watcher(path, options);
+  spoil();
+  EXPECT_FALSE(watcher.poll());
+}
+
+TEST_F(RuntimeWatcher, ACallbackMayPoll) {
+  save(1);
+  std::unique_ptr<Watcher> watcher;
+  std::vector<bool> inner;
+  options.on_reload = [&](const Archive &) { inner.push_back(watcher->poll()); };
+  watcher = std::make_unique<Watcher>(path, options);
+  save(2);
+  EXPECT_TRUE(watcher->poll());
+  EXPECT_THAT(inner, ElementsAre(false));
+}
+
+TEST_F(RuntimeWatcher, ACallbackMayDestroyIt) {
+  save(1);
+  std::unique_ptr<Watcher> watcher;
+  const auto destroy = [&](const Archive &) { watcher.reset(); };
+  options.on_reload = destroy;
+  watcher = std::make_unique<Watcher>(path, options);
+  save(2);
+  EXPECT_TRUE(watcher->poll());
+  EXPECT_EQ(watcher, nullptr);
+
+  std::promise<void> destroyed, made;
+  options.interval = std::chrono::milliseconds(1);
+  options.on_reload = [&](const Archive &) {
+    made.get_future().wait();
+    watcher.reset();
+    destroyed.set_value();
+  };
+  watcher = std::make_unique<Watcher>(path, options);
+  made.set_value();
+  save(3);
+  destroyed.get_future().wait();
+  EXPECT_EQ(watcher, nullptr);
 }
 
 TEST_F(RuntimeWatcher, ItsFunctionsOutliveIt) {

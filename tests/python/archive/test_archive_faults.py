@@ -1,6 +1,7 @@
 """Disks, pipes, links and names that are in the way of an archive."""
 
 import enum
+import fcntl
 import os
 import resource
 import signal
@@ -74,6 +75,56 @@ def test_a_full_disk(tmp_path, large):
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", disk], check=True)
+
+
+SAVES = """
+import sys, torch, tracehost
+weight = torch.rand(1000, 1000)
+f = tracehost.function(lambda x: x @ weight, name="large")
+f(torch.ones(1, 1000))
+while True:
+    f.save(sys.argv[1])
+"""
+
+
+def unfinished(folder):
+    return [name for name in os.listdir(folder) if name.startswith(".tracehost.")]
+
+
+def test_a_killed_save_is_not_in_the_way_of_the_next(tmp_path, scaled):
+    """The file that it leaves behind goes with the next save in its folder."""
+    path = tmp_path / "large.pt"
+    for _ in range(3):
+        saving = subprocess.Popen([sys.executable, "-c", SAVES, str(path)])
+        while not unfinished(tmp_path) and saving.poll() is None:
+            pass
+        saving.kill()
+        saving.wait()
+        if path.exists():
+            tracehost.load(path)
+    (tmp_path / ".tracehost.0123456789abcdef.new").write_bytes(b"PK")
+    (tmp_path / ".tracehost.mine.new").write_bytes(b"of a user")
+    scaled.save(tmp_path / "other.pt")
+    assert unfinished(tmp_path) == [".tracehost.mine.new"]
+
+
+def test_a_save_under_way_keeps_its_file(tmp_path, scaled):
+    under_way = tmp_path / ".tracehost.0123456789abcdef.new"
+    with open(under_way, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        scaled.save(tmp_path / "other.pt")
+        assert under_way.exists()
+    scaled.save(tmp_path / "other.pt")
+    assert not under_way.exists()
+
+
+def test_a_path_with_a_nul_byte(tmp_path, scaled):
+    scaled.save(tmp_path / "a")
+    message = f"{tmp_path}/a is followed by a NUL byte, and no file's path has one"
+    for use in (scaled.save, tracehost.load):
+        with pytest.raises(ArchiveError) as caught:
+            use(f"{tmp_path}/a\0b")
+        assert str(caught.value) == message
 
 
 def test_a_name_as_long_as_the_disk_allows(tmp_path, scaled):

@@ -75,3 +75,29 @@ def test_a_number_for_a_tensor(name, place):
 
 def test_they_are_many():
     assert len(list(places())) > 60
+
+
+def as_bound(x, n):
+    return 1 / x.clamp(max=n.item())
+
+
+def as_lower_bound(x, n):
+    return 1 / torch.clamp(x, n.item(), 5.0)
+
+
+def as_bound_in_place(x, n):
+    return 1 / (x + 0).clamp_max_(n.item())
+
+
+def between(x, n):
+    return 1 / torch.clip(x, n.item() - 1, n.item())
+
+
+@pytest.mark.parametrize("body", [as_bound, as_lower_bound, as_bound_in_place, between])
+def test_a_bound_of_zero(body):
+    """The kernel for a tensor gives 0.0 for the minimum of -0.0 and 0.0, the one for a number -0.0."""
+    x = torch.tensor([-0.0, 0.0, -2.0, 3.0] * 8)
+    f = tracehost.function(body)
+    for bound in (0.0, 0.0, 0.0, -0.0, 1.0, 0.0):
+        assert torch.equal(f(x, torch.tensor(bound)), body(x, torch.tensor(bound)))
+    assert f.tracing_count() == 1

@@ -220,7 +220,8 @@ def _with_wrapped(f: FunctionType) -> FunctionType:
 
 # Their overload for a number computes by another kernel, or to another result, than the one for a tensor. So do all
 # of torch.special.
-_OF_NUMBERS = {"bucketize", "float_power", "float_power_", "histogram", "isin", "linspace", "logspace", "nanquantile",
+_OF_NUMBERS = {"bucketize", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_",
+               "float_power", "float_power_", "histogram", "isin", "lerp", "lerp_", "linspace", "logspace", "nanquantile",
                "normal", "pow", "pow_", "quantile", "randint_like", "repeat_interleave", "result_type", "searchsorted",
                "tensor_split"}  # fmt: skip
 
