@@ -54,9 +54,7 @@ def save(
             the arguments or results can't, or the file can't be written. Nothing is written then.
     """
     if not isinstance(functions, Mapping) or not functions:
-        raise TypeError(
-            "save(path, functions): functions is a dict of at least one name and Function"
-        )
+        raise TypeError(_not_by_name(functions))
     own = dict(metadata or {})
     for key, value in own.items():
         if not isinstance(key, str) or not isinstance(value, str):
@@ -88,6 +86,19 @@ def live(function: Function) -> tuple[list[ConcreteFunction], str]:
     made = _tracehost.concrete_functions(function, ConcreteFunction)
     stale = [_tracehost.concrete_source(cf._core)[1] for cf in made]
     return [cf for cf, path in zip(made, stale) if not path], stale[-1] if stale else ""
+
+
+def _not_by_name(given: Any) -> str:
+    if isinstance(given, Mapping):
+        return (
+            "save(path, functions): functions has no name. Give at least one: {'predict': predict}"
+        )
+    name = getattr(given, "name", "predict")
+    name = name if name.isidentifier() else "predict"
+    return (
+        f"save(path, functions): functions is a {type(given).__name__}, not a dict. Write "
+        f"tracehost.save(path, {{{name!r}: {name}}})"
+    )
 
 
 def _concretes(name: str, function: Any) -> list[ConcreteFunction]:

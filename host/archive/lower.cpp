@@ -112,7 +112,21 @@ void rename(jit::Node *node, const std::string &op) {
   node->destroy();
 }
 
+/// A side that raises gives no value, for which TorchScript's text has no word.
+void replace_uninitialized(jit::Node *node) {
+  jit::Graph &graph = *node->owningGraph();
+  const jit::WithInsertPoint here(node);
+  jit::Value *empty =
+      graph.insert(c10::aten::empty, {graph.insertConstant(std::vector<std::int64_t>{0})});
+  empty->node()->setSourceRange(node->sourceRange());
+  node->output()->replaceAllUsesWith(empty);
+  node->destroy();
+}
+
 void lower_node(jit::Node *node) {
+  if (node->kind() == c10::prim::Uninitialized &&
+      node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
+    return replace_uninitialized(node);
   const std::string name = node->kind().toQualString();
   constexpr std::string_view ours = "tracehost::";
   if (!name.starts_with(ours))

@@ -14,6 +14,11 @@ def scale(x, by=2):
     return x * by
 
 
+@tracehost.function(limit=4)
+def evicting(x, by):
+    return x * by
+
+
 class Model:
     def __init__(self):
         self.weight = torch.ones(3)

@@ -81,6 +81,24 @@ void misses_of_several_threads_trace_once() {
   EXPECT(scale.stats().traces == 1);
 }
 
+/// More signatures than the limit: a thread asks for the graphs while another evicts them.
+void graphs_are_evicted_while_threads_ask() {
+  const Function evicting = import("evicting");
+  const at::Tensor x = at::ones({2});
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 6; ++i)
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 40; ++n) {
+        const int by = (7 * i + n) % 23;
+        right += at::equal(evicting(x, by).tensor(), x * by);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT(right == 240);
+}
+
 void what_python_changes_is_seen_in_place_or_after_refresh() {
   const Function step = import("model.step");
   const Function fill = import("fill_weight"), turn = import("set_gain");
@@ -428,6 +446,7 @@ const std::map<std::string, void (*)()> kCases = {
   { #name, name }
     CASE(a_call_traces_once_and_then_runs_without_python),
     CASE(misses_of_several_threads_trace_once),
+    CASE(graphs_are_evicted_while_threads_ask),
     CASE(what_python_changes_is_seen_in_place_or_after_refresh),
     CASE(structures_go_in_and_out),
     CASE(what_python_raises_is_a_cpp_exception),

@@ -178,8 +178,14 @@ def test_names_and_other_things(tmp_path):
         tracehost.save(tmp_path / "f.pt", {"a b": archive_module.scaled})
     with pytest.raises(TypeError, match="'f' can't be saved: it is a int"):
         tracehost.save(tmp_path / "f.pt", {"f": 3})
-    with pytest.raises(TypeError):
-        tracehost.save(tmp_path / "f.pt", {})
+    for given, message in {
+        "{}": "functions has no name. Give at least one: {'predict': predict}",
+        "scaled": "functions is a Function, not a dict. Write tracehost.save(path, {'scaled': scaled})",
+        "[scaled]": "functions is a list, not a dict. Write tracehost.save(path, {'predict': predict})",
+    }.items():
+        with pytest.raises(TypeError) as caught:
+            tracehost.save(tmp_path / "f.pt", eval(given, {"scaled": archive_module.scaled}))
+        assert str(caught.value) == "save(path, functions): " + message
     archive_module.scaled(torch.ones(2))
     with pytest.raises(ArchiveError, match="No such file or directory"):
         tracehost.save(tmp_path / "none" / "f.pt", {"f": archive_module.scaled})

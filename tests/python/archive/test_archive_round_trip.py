@@ -302,6 +302,21 @@ def test_what_a_graph_raises(keep):
         loaded(-torch.ones(2))
 
 
+def test_a_guard_clause(keep):
+    @tracehost.function
+    def f(x):
+        if x.sum() > 0:
+            y = x * 2
+            return y, y.sum()
+        raise ValueError("not positive")
+
+    expected = f(torch.ones(2))
+    loaded = keep(f)
+    same(loaded(torch.ones(2)), expected)
+    with pytest.raises(ValueError, match="^not positive$"):
+        loaded(-torch.ones(2))
+
+
 def test_the_same_functions_give_the_same_bytes(tmp_path):
     net = Net().eval()
     net.classify(torch.ones(2, 3))
