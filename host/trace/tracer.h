@@ -73,8 +73,7 @@ struct Capture {
 };
 
 struct Traced {
-  /// Inputs: slots, captures. Outputs: those of the body; past them random results that nothing
-  /// uses.
+  /// Inputs: slots, captures. Outputs: those of the body.
   std::shared_ptr<torch::jit::Graph> graph;
   std::vector<Capture> captures;
   bool reads_strides = false;
