@@ -73,7 +73,8 @@ struct Capture {
 };
 
 struct Traced {
-  /// Inputs: slots, captures. Outputs: those of the body.
+  /// Inputs: slots, captures.
+  /// Outputs: those of the body.
   std::shared_ptr<torch::jit::Graph> graph;
   std::vector<Capture> captures;
   bool reads_strides = false;
