@@ -14,11 +14,6 @@ def scale(x, by=2):
     return x * by
 
 
-@tracehost.function(limit=4)
-def evicting(x, by):
-    return x * by
-
-
 class Model:
     def __init__(self):
         self.weight = torch.ones(3)
@@ -127,3 +122,8 @@ def count(turns, last):
     while turns < last:
         turns.add_(1)
     return turns * 2
+
+
+@tracehost.function(limit=4)
+def evicting(x, by):
+    return x * by
