@@ -199,7 +199,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.random = shapes::draws(op);
   t.raises = may_raise(name);
   t.literal = kLiteral.contains(name);
-  t.takes_number = name == "aten::index_put_";
+  t.takes_number = name == "aten::index_put_" || name == "aten::fill_";
   t.splits = kSplits.contains(name);
   t.drops_dimensions = name.starts_with("aten::squeeze");
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);

@@ -51,7 +51,7 @@ bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
 }
 
 void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
-  if (traits(op).takes_number)
+  if (traits(op).takes_number && op.schema().name() == "aten::index_put_")
     cast_number(stack);
   if (!without_data())
     return;

@@ -87,7 +87,10 @@ def look(op):
 
 
 def set_item(key):
-    return lambda k, i: k.__setitem__(key(i), 1.0)
+    def store(k, i):
+        k[key(i)] = 1.0
+
+    return store
 
 
 WRITES = {
