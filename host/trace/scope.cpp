@@ -168,8 +168,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
   const bool non_blocking =
       std::string_view(schema.name()) == "aten::copy_" && arguments.back().toBool();
-  const at::Tensor *first =
-      !arguments.empty() && arguments[0].isTensor() ? &arguments[0].toTensor() : nullptr;
+  const at::Tensor *first = by_number && !arguments.empty() && arguments[0].isTensor()
+                                ? &arguments[0].toTensor()
+                                : nullptr;
   const bool known = first && first->defined() && state->hasValue(*first);
   under_way_.back() = {inexact,
                        state->graph->insertPoint()->prev(),
