@@ -36,8 +36,8 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
   tracehost::python::add_origin(m);
+  tracehost::python::add_kernel_registry(m);
   tracehost::python::add_interruption(m);
-  tracehost::python::watch_kernel_registry();
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
   tracehost::python::Allocations::install();

@@ -51,6 +51,7 @@ from ._tensor_arrays.map_fn import map_fn  # noqa: E402
 from ._tensor_arrays.scan import scan  # noqa: E402
 from ._tensor_arrays.tensor_array import TensorArray  # noqa: E402
 from ._traced import engine as _engine  # noqa: E402, F401  (autograd's, in a trace)
+from ._traced import kernels as _kernels  # noqa: E402, F401  (that torch.library registers)
 from ._traced import traced_number as _traced_number  # noqa: E402, F401  (gives _tracehost its class)
 from ._versions import VERSION as __version__  # noqa: E402
 from .autograph.run.cases import case, switch_case  # noqa: E402

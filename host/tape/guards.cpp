@@ -48,7 +48,7 @@ Settings Settings::now() {
   settings.fills_memory = settings.deterministic && context.deterministicFillUninitializedMemory();
   settings.mkldnn = context.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
-  settings.kernels = count_registered_kernels();
+  settings.kernels = mark_of_kernels();
   return settings;
 }
 

@@ -26,7 +26,7 @@ struct Settings {
   bool grad = false;
   bool observed = false; ///< a profiler or RecordFunction callback
   bool deterministic = false, fills_memory = false, mkldnn = false, flush_denormals = false;
-  std::ptrdiff_t kernels = 0; ///< that libraries have registered
+  std::int64_t kernels = 0; ///< mark_of_kernels()
 };
 
 /// Whether products of float32 matrices are never rounded to fewer bits, by setting.

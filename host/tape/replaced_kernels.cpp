@@ -5,21 +5,18 @@
 namespace tracehost::tape {
 namespace {
 
-KernelRegistry registry_of_process; ///< set once, when the extension module is imported
+std::atomic<std::int64_t> mark{0};
+std::atomic<bool> replaced{false};
 
 } // namespace
 
-void set_kernel_registry(KernelRegistry registry) { registry_of_process = registry; }
-
-std::ptrdiff_t count_registered_kernels() {
-  const std::ptrdiff_t *count = registry_of_process.count;
-  return count
-             ? std::atomic_ref(*const_cast<std::ptrdiff_t *>(count)).load(std::memory_order_relaxed)
-             : 0;
+void note_kernels(bool replaces_cpu) {
+  replaced = replaces_cpu;
+  ++mark;
 }
 
-bool replaces_kernels() {
-  return registry_of_process.replaces_cpu && registry_of_process.replaces_cpu();
-}
+std::int64_t mark_of_kernels() { return mark.load(std::memory_order_relaxed); }
+
+bool replaces_kernels() { return replaced; }
 
 } // namespace tracehost::tape

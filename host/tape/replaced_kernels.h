@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 
 /// Kernels that a program has given ATen's ops, by torch.library.
 ///
@@ -9,18 +9,14 @@
 
 namespace tracehost::tape {
 
-/// How the process learns of them. Without Python there are none.
-struct KernelRegistry {
-  const std::ptrdiff_t *count = nullptr; ///< of all registrations: it moves with each one
-  bool (*replaces_cpu)() = nullptr;      ///< whether one stands for an ATen op on the CPU
-};
-void set_kernel_registry(KernelRegistry registry);
+/// The program has registered or removed kernels. `replaces_cpu`: an ATen op has one of them on the
+/// CPU now.
+void note_kernels(bool replaces_cpu);
 
-/// Hot. Moves whenever a program registers or removes kernels.
-std::ptrdiff_t count_registered_kernels();
+/// Hot. Another number after each note_kernels().
+std::int64_t mark_of_kernels();
 
-/// Whether an ATen op has a kernel of the program's on the CPU. Takes no GIL: true where
-/// registrations have come since a thread with the GIL has last asked. A trace asks.
+/// Whether an ATen op has a kernel of the program's on the CPU.
 bool replaces_kernels();
 
 } // namespace tracehost::tape

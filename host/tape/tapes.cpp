@@ -64,9 +64,7 @@ struct Tapes::Impl final : Arena {
   Impl(const jit::Graph &graph, void (*interruptible)(), std::size_t dropped,
        std::function<void(const GraphNews &)> listener)
       : graph(graph), interruptible(interruptible), dropped(dropped),
-        calls_to_record(calls_before(graph)), listener(std::move(listener)) {
-    replaces_kernels(); // so that a recording without the GIL knows
-  }
+        calls_to_record(calls_before(graph)), listener(std::move(listener)) {}
 
   const jit::Graph &graph;
   void (*const interruptible)();

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <pybind11/pybind11.h>
+
 namespace tracehost::python {
 
-/// From now on tapes know which kernels a program registers by torch.library.
-/// Requires: GIL held; torch is imported.
-void watch_kernel_registry();
+/// By which tracehost/_traced/kernels.py says what the program registers by torch.library.
+void add_kernel_registry(pybind11::module_ &m);
 
 } // namespace tracehost::python
