@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from . import _tracehost
 from ._classes_like import named_tuple_like, record_like
 from ._concrete import ConcreteFunction, warn_of_one_outcome
-from ._errors import ArchiveError
+from ._errors import ArchiveError, TraceWarning
 from ._function import _optimize_level, _signature
 from ._tracehost import Function
 
@@ -53,6 +54,16 @@ def save(
         ArchiveError: a graph can't be stored (it calls Python, runs a backward pass ...), a value among
             the arguments or results can't, or the file can't be written. Nothing is written then.
     """
+    _write(path, functions, source_paths, metadata)
+
+
+def _write(
+    path: str | bytes | os.PathLike[Any],
+    functions: Mapping[str, Function | ConcreteFunction | list[ConcreteFunction]],
+    source_paths: bool,
+    metadata: Mapping[str, str] | None,
+) -> None:
+    """Of save() and of Function.save(): its warnings are for the line that called these."""
     if not isinstance(functions, Mapping) or not functions:
         raise TypeError(_not_by_name(functions))
     own = dict(metadata or {})
@@ -67,10 +78,17 @@ def save(
         if not isinstance(name, str) or not name.isidentifier():
             raise ArchiveError(f"{name!r} can't be saved: the name of a function is an identifier")
         concretes = _concretes(name, function)
-        warn_of_one_outcome(name, concretes)
+        warn_of_one_outcome(name, concretes, stacklevel=4)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
         entries.append(entry(name, callable_, concretes))
-    _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)
+    without = _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)
+    if without:
+        warnings.warn(
+            f"{_count(len(without), 'graph')} of {shown_path(path)} has no copy in TorchScript, for example "
+            f"{without[0]}. tracehost.load runs such a graph; torch.jit.load does not have it.",
+            TraceWarning,
+            stacklevel=3,
+        )
 
 
 def entry(
@@ -152,7 +170,7 @@ def _save(
     tracehost.save(path, {name: self}): writes the live specializations.
     """
     name = self.name if self.name.isidentifier() else "function"
-    save(path, {name: self}, source_paths=source_paths)
+    _write(path, {name: self}, source_paths, None)
 
 
 # -- loading -----------------------------------------------------------------------------------------------
@@ -416,15 +434,9 @@ def graph_of(archive: Archive, number: int) -> torch._C.Graph:
 
 
 def code_of(archive: Archive, number: int) -> str:
-    """The TorchScript source of that method, as it is in the file."""
-    methods = [one["method"] for f in archive.values() for one in archive._core.described(f.name)]
-    _checked(number, len(methods), archive.path)
-    source = _tracehost.read_source(os.fsencode(archive.path))
-    begin = source.index(f"  def {methods[number]}(")
-    end = source.find("\n  def ", begin)
-    head, colon, body = source[begin : end if end >= 0 else None].partition(":\n    ")
-    head = head[2:].replace("self: __torch__.tracehost.Archive", "self")
-    return head + colon[:2] + "  " + body.replace("\n    ", "\n  ").rstrip("\n") + "\n"
+    """The graph with that number in describe(), as it is in the file."""
+    count = sum(len(function.signatures) for function in archive.values())
+    return _tracehost.read_code(os.fsencode(archive.path), _checked(number, count, archive.path))
 
 
 def manifest_of(path: str | bytes | os.PathLike[Any]) -> Any:

@@ -234,7 +234,7 @@ def _output_sizes(core: Any, offset: int) -> list[tuple[int, ...]]:
         return [tuple(t.shape) for t in core.run(inputs)]
 
 
-def warn_of_one_outcome(name: str, made: list[ConcreteFunction]) -> None:
+def warn_of_one_outcome(name: str, made: list[ConcreteFunction], stacklevel: int = 3) -> None:
     """Lists the places of which `made` have one outcome alone: calls with another one have no graph."""
     outcomes: dict[str, set[str]] = {}
     for concrete in made:
@@ -246,7 +246,7 @@ def warn_of_one_outcome(name: str, made: list[ConcreteFunction]) -> None:
             f"{name} has graphs for one outcome alone of what it checks: {', '.join(one)}. A call with another "
             "one raises an error. Call the Function once for each outcome, and save it, which saves all graphs.",
             TraceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

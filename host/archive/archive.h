@@ -19,19 +19,18 @@
 /// Problem: what a Function has learnt is to be called by a program that has neither its source nor
 /// Python. Answer: one file, which plain PyTorch opens, too.
 ///
-///     zip   data.pkl, data/, constants, code/    a TorchScript module: one method for each
-///                                                specialization, `forward` is the first one;
-///                                                captures are its parameters and buffers, once
-///                                                each
-///           extra/tracehost.json                 the manifest: names, Signatures, results
+///     zip   extra/tracehost.json      the manifest: names, Signatures, results
+///           extra/tracehost.graphs    the graphs, and the forms of the tensors (graph_record.h)
+///           data/                     the bytes of the tensors, each storage once
+///           data.pkl, code/, ...      the same as a TorchScript module over the same data, for
+///                                     torch.jit.load alone (torchscript.h)
 ///     end   a comment with the hash of all before it
 ///
-/// A stored graph has PyTorch's ops only. save() lowers tracehost's ops (archive/lower.h), or
-/// rejects the graph with the op's name and line. A file's hash is checked before anything else is
-/// read.
+/// save() rejects a graph that needs this process, with the op's name and line (lower.h). A file's
+/// hash is checked before anything else is read.
 ///
 /// The hash finds damage. It does not protect against a malicious file. So each part is checked
-/// before it is used (archive/import.h has the order). The amounts of its contents are bounded
+/// before it is used (opened.h has the order). The amounts of its contents are bounded
 /// (archive/limits.h), and anything that save() does not write is rejected.
 
 namespace tracehost::archive {
@@ -60,7 +59,7 @@ inline constexpr std::uint8_t kComputed = 1;
 
 /// What a Specialization of an archive has besides: its `front_end`.
 struct State final : FrontEndState {
-  std::string method;                  ///< of the TorchScript module
+  std::string method;                  ///< its name, and that of TorchScript's copy
   std::vector<at::Tensor> captures;    ///< the inputs of its Program behind the slots; shared
   std::vector<std::string> attributes; ///< of the captures: what the module calls them
   std::vector<TensorMeta> outputs;     ///< of the result's tensors at the trace
@@ -107,7 +106,7 @@ void put_tensors(Contents &contents, const std::map<std::string, at::Tensor> &te
 /// The manifest of a file alone, as JSON. Throws Error.
 std::string manifest(const std::string &path);
 
-/// The TorchScript source of a file, once it is found to be as save() writes it. Throws Error.
-std::string source(const std::string &path);
+/// The graph of that number, in the order of the manifest, as PyTorch prints graphs. Throws Error.
+std::string code(const std::string &path, std::size_t number);
 
 } // namespace tracehost::archive

@@ -1,7 +1,10 @@
 #include "archive/container.h"
 
 #include "archive/error.h"
+#include "archive/file_hash.h"
 #include "archive/limits.h"
+
+#include <c10/core/alignment.h>
 
 #include <fmt/format.h>
 
@@ -51,13 +54,10 @@ private:
   std::string_view bytes_;
 };
 
-std::string piece(const OpenFile &file, std::uint64_t at, std::uint64_t count) {
-  if (at > file.size() || count > file.size() - at)
+std::string_view piece(const OpenFile &file, std::uint64_t at, std::uint64_t count) {
+  if (at > file.bytes().size() || count > file.bytes().size() - at)
     wrong_file("a part of it would lie behind its end");
-  std::string result(count, '\0');
-  if (file.read(at, result.data(), count) != count)
-    throw Error("it can't be read: it was made shorter meanwhile");
-  return result;
+  return file.bytes().substr(at, count);
 }
 
 struct Directory {
@@ -65,8 +65,8 @@ struct Directory {
 };
 
 Directory directory_of(const OpenFile &file) {
-  const std::uint64_t end_at = file.size() - kComment - kShortEnd;
-  const std::string end_bytes = piece(file, end_at, kShortEnd);
+  const std::uint64_t end_at = file.bytes().size() - kComment - kShortEnd;
+  const std::string_view end_bytes = piece(file, end_at, kShortEnd);
   Fields end(end_bytes);
   if (end.number(4) != kShortEndMark || end.number(4) != 0)
     wrong_file("its zip does not end");
@@ -77,12 +77,12 @@ Directory directory_of(const OpenFile &file) {
   directory.at = end.number(4);
   std::uint64_t behind = end_at;
   if (end_at >= kLocator + kLongEnd) {
-    const std::string locator_bytes = piece(file, end_at - kLocator, kLocator);
+    const std::string_view locator_bytes = piece(file, end_at - kLocator, kLocator);
     Fields locator(locator_bytes);
     if (locator.number(4) == kLocatorMark) {
       locator.take(4);
       const std::uint64_t at = locator.number(8);
-      const std::string bytes = piece(file, at, kLongEnd);
+      const std::string_view bytes = piece(file, at, kLongEnd);
       Fields end64(bytes);
       if (end64.number(4) != kLongEndMark)
         wrong_file("its zip does not end");
@@ -108,7 +108,7 @@ bool is_numeral(std::string_view text) {
 
 /// Nothing else is in an archive; what is not read does no harm, but is not what was saved.
 bool is_known(std::string_view name) {
-  constexpr std::array<std::string_view, 11> names = {
+  constexpr std::array<std::string_view, 12> names = {
       "data.pkl",
       "constants.pkl",
       "code/__torch__/tracehost.py",
@@ -119,6 +119,7 @@ bool is_known(std::string_view name) {
       ".format_version",
       ".storage_alignment",
       "extra/tracehost.json",
+      "extra/tracehost.graphs",
       "code/__torch__/tracehost.py.debug_pkl"};
   if (std::find(names.begin(), names.end(), name) != names.end())
     return true;
@@ -132,7 +133,7 @@ bool is_known(std::string_view name) {
 
 Container::Container(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {
   const Directory directory = directory_of(*file_);
-  const std::string bytes = piece(*file_, directory.at, directory.size);
+  const std::string_view bytes = piece(*file_, directory.at, directory.size);
   Fields all(bytes);
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
     if (all.number(4) != kEntryMark)
@@ -179,7 +180,7 @@ void Container::add(const std::string &name, Record record, std::uint64_t header
   if (name.size() > kLargestName || !name.starts_with(kFolder) ||
       !is_known(std::string_view(name).substr(kFolder.size())))
     wrong_file("it has a record that no archive has");
-  const std::string bytes = piece(*file_, header, kHeader);
+  const std::string_view bytes = piece(*file_, header, kHeader);
   Fields local(bytes);
   if (local.number(4) != kHeaderMark)
     wrong_file("a record in it does not begin");
@@ -205,9 +206,9 @@ const Container::Record &Container::record(const std::string &name) const {
 
 std::string Container::text(const std::string &name) const {
   const Record &of = record(name);
-  std::string stored = piece(*file_, of.at, of.stored);
+  const std::string_view stored = piece(*file_, of.at, of.stored);
   if (!of.packed)
-    return stored;
+    return std::string(stored);
   std::string result(of.unpacked, '\0');
   if (tinfl_decompress_mem_to_mem(result.data(), result.size(), stored.data(), stored.size(), 0) !=
       result.size())
@@ -215,17 +216,24 @@ std::string Container::text(const std::string &name) const {
   return result;
 }
 
-std::size_t Container::size(const std::string &name) const {
+std::string_view Container::bytes(const std::string &name) const {
   const Record &of = record(name);
   if (of.packed)
-    wrong_file(fmt::format("record '{}' is packed, which tensors are not", name));
-  return of.stored;
+    wrong_file(fmt::format("record '{}' is packed, which it never is", name));
+  return piece(*file_, of.at, of.stored);
 }
 
-void Container::read(const std::string &name, void *into) const {
-  const Record &of = record(name);
-  if (file_->read(of.at, into, of.stored) != of.stored)
-    throw Error("it can't be read: it was made shorter meanwhile");
+std::pair<c10::DataPtr, std::size_t> Container::data(const std::string &name) const {
+  const std::string_view all = bytes(name);
+  void *begin = const_cast<char *>(all.data()); // memory of the process, for this file alone
+  if (reinterpret_cast<std::uintptr_t>(begin) % c10::gAlignment != 0)
+    wrong_file(fmt::format("record '{}' is not aligned", name));
+  auto keeps = std::make_unique<std::shared_ptr<const OpenFile>>(file_);
+  return {c10::DataPtr(
+              begin, keeps.release(),
+              [](void *file) { delete static_cast<std::shared_ptr<const OpenFile> *>(file); },
+              at::kCPU),
+          all.size()};
 }
 
 } // namespace tracehost::archive

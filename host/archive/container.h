@@ -1,11 +1,15 @@
 #pragma once
 
-#include "archive/file.h"
+#include "archive/open_file.h"
+
+#include <c10/core/Allocator.h>
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 
 /// The zip that an archive is, read by its own directory.
 ///
@@ -24,10 +28,10 @@ public:
   bool has(const std::string &name) const { return records_.contains(name); }
   /// All of a record, unpacked. Throws Error.
   std::string text(const std::string &name) const;
-  /// Bytes of a record of tensor data. Throws Error if there is no such record, or it is packed.
-  std::size_t size(const std::string &name) const;
-  /// Reads all of it; `into` has that size.
-  void read(const std::string &name, void *into) const;
+  /// The same of a record that is not packed, in the file's memory. Throws Error.
+  std::string_view bytes(const std::string &name) const;
+  /// The same, for a tensor: it keeps that memory. Throws Error where it is not aligned, too.
+  std::pair<c10::DataPtr, std::size_t> data(const std::string &name) const;
 
 private:
   struct Record {
@@ -40,7 +44,5 @@ private:
   std::shared_ptr<const OpenFile> file_;
   std::map<std::string, Record> records_; ///< without the folder around them
 };
-
-inline constexpr const char *kSourceRecord = "code/__torch__/tracehost.py";
 
 } // namespace tracehost::archive

@@ -5,6 +5,8 @@
 #include "program/numbers.h"
 #include "program/undo.h"
 
+#include <torch/csrc/jit/ir/constants.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,21 +19,15 @@ namespace jit = torch::jit;
 
 namespace {
 
-const std::unordered_set<std::string_view> kPrims = {"prim::Constant",
-                                                     "prim::If",
-                                                     "prim::Loop",
-                                                     "prim::ListConstruct",
-                                                     "prim::ListUnpack",
-                                                     "prim::GetAttr",
-                                                     "prim::TupleConstruct",
-                                                     "prim::TupleUnpack",
-                                                     "prim::TupleIndex",
-                                                     "prim::NumToTensor",
-                                                     "prim::RaiseException",
-                                                     "prim::is_meta",
-                                                     "prim::data",
-                                                     "prim::min",
-                                                     "prim::max",
+const std::unordered_set<std::string_view> kPrims = {"prim::Constant",    "prim::If",
+                                                     "prim::Loop",        "prim::ListConstruct",
+                                                     "prim::ListUnpack",  "prim::Uninitialized",
+                                                     "prim::device",      "prim::dtype",
+                                                     "prim::layout",      "prim::TupleConstruct",
+                                                     "prim::TupleUnpack", "prim::TupleIndex",
+                                                     "prim::NumToTensor", "prim::RaiseException",
+                                                     "prim::is_meta",     "prim::data",
+                                                     "prim::min",         "prim::max",
                                                      "prim::abs"};
 
 const std::unordered_set<std::string_view> kRejected = {
@@ -48,6 +44,15 @@ const std::unordered_set<std::string_view> kRejected = {
     // divisions of numbers that trap, and sums of text
     "aten::floordiv", "aten::__range_length", "aten::__derive_index", "aten::divmod",
     "aten::factorial", "aten::mod"};
+
+const std::unordered_set<std::string_view> kOwn = {
+    "tracehost::view_dtype",    "tracehost::keep",
+    "tracehost::number",        "tracehost::py_tensor",
+    "tracehost::array_new",     "tracehost::array_write",
+    "tracehost::array_read",    "tracehost::array_written",
+    "tracehost::array_unstack", kTextOp};
+
+const c10::Symbol kRaiseError = c10::Symbol::fromQualString("tracehost::raise_error");
 
 /// PyTorch's own, besides aten and prim, that no function of a user's records.
 const std::unordered_set<std::string_view> kOwnNamespaces = {"cuda",
@@ -82,6 +87,13 @@ bool divides_integers(const jit::Node &node) {
          !node.input(1)->type()->isSubtypeOf(*c10::TensorType::get());
 }
 
+/// Only an exception of Python's, and nothing that Python would have to make of it.
+bool raises_own(const jit::Node &node) {
+  const auto type = jit::toIValue(node.input(0)), details = jit::toIValue(node.input(2));
+  return type && type->isString() && is_exception(type->toStringRef()) && details &&
+         details->isString() && details->toStringRef().empty();
+}
+
 bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries) {
   const std::string_view name = node.kind().toQualString();
   const std::string_view space = name.substr(0, name.find("::"));
@@ -91,9 +103,9 @@ bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries
     return !kRejected.contains(name) && !name.starts_with("aten::_test") &&
            !name.starts_with("aten::_cufft") && !divides_integers(node);
   if (space == "tracehost")
-    return is_number_op(node.kind().toQualString()) ||
-           is_check_or_save(node.kind().toQualString()) || name == kTextOp ||
-           name == "tracehost::view_dtype";
+    return name == "tracehost::raise_error"
+               ? raises_own(node)
+               : is_number_op(name) || is_check_or_save(name) || kOwn.contains(name);
   return !kOwnNamespaces.contains(space) &&
          std::find(libraries.begin(), libraries.end(), space) != libraries.end();
 }
@@ -101,14 +113,12 @@ bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries
 bool raises(const jit::Block &block) {
   const auto nodes = block.nodes();
   return std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) {
-    return node->kind() == c10::prim::RaiseException;
+    return node->kind() == c10::prim::RaiseException || node->kind() == kRaiseError;
   });
 }
 
-/// TorchScript's compiler makes it for what a side that raises does not give: nothing reads it.
+/// What a side that raises gives: nothing reads it.
 bool is_of_raising_side(const jit::Node &node) {
-  if (node.kind() != c10::prim::Uninitialized)
-    return false;
   const auto &uses = node.output()->uses();
   return std::all_of(uses.begin(), uses.end(), [](const jit::Use &use) {
     return use.user->kind() == c10::prim::Return && raises(*use.user->owningBlock());
@@ -119,7 +129,8 @@ bool is_of_raising_side(const jit::Node &node) {
 
 void check_operators(jit::Block *block, const std::vector<std::string> &libraries) {
   each_node(block, [&](jit::Node *node) {
-    if (!is_allowed(*node, libraries) && !is_of_raising_side(*node))
+    const bool is_nothing = node->kind() == c10::prim::Uninitialized;
+    if (!is_allowed(*node, libraries) || (is_nothing && !is_of_raising_side(*node)))
       throw Error(fmt::format("it has operator '{}', which no archive may have",
                               node->kind().toQualString()));
   });

@@ -6,18 +6,18 @@
 /// writes is read by the same rules before the file takes its name, so no limit is met first by who
 /// loads it.
 ///
-/// Memory that a load takes, measured with files made for it: the tensors, once; 300 bytes for each
-/// byte of the source; 180 for each of other records. docs/guides/archives.md promises a little
-/// less well.
+/// Memory that a load takes, measured with files made for it: the file, once; 300 bytes for each
+/// byte of the graphs; 180 for each of the manifest. docs/guides/archives.md promises a little less
+/// well.
 
 namespace tracehost::archive {
 
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 10; ///< bytes of a packed record
 inline constexpr std::size_t kUnpackedFactor = 32; ///< beyond it: for each byte that is stored
 inline constexpr std::size_t kLargestName = 4096;  ///< of a record
-inline constexpr int kDeepestBlocks = 400;         ///< of TorchScript, in each other
-inline constexpr int kDeepestExpression = 48;      ///< brackets in each other
+inline constexpr int kDeepestBlocks = 400;         ///< of a graph, in each other
 inline constexpr int kDeepestType = 6;             ///< `List[Optional[Tensor]]` is 3
+inline constexpr std::size_t kLargestType = 256;   ///< types that a type is made of
 inline constexpr int kDeepestLists = 4;            ///< of a value
 inline constexpr int kDeepestJson = 200;
 inline constexpr std::size_t kMostTerms = 4096; ///< of a condition on sizes

@@ -242,23 +242,31 @@ Json record_json(const Record &record) {
   Json result{{"tree", tree_json(record.outputs.nodes, at)},
               {"tensors", record.outputs.tensors},
               {"traced", list_json(record.state.outputs, meta_json)}};
-  return {{"method", record.state.method},
-          {"arguments", std::move(arguments)},
-          {"tensors", list_json(s.slots, meta_json)},
-          {"conditions", list_json(s.conditions, condition_json)},
-          {"values", list_json(s.values, guard_json)},
-          {"checked", std::move(checked)},
-          {"context", context_json(s.context)},
-          {"reads_strides", s.reads_strides},
-          {"reads_leaf", s.reads_leaf},
-          {"sets_modes", record.state.sets_modes},
-          {"captures", std::move(captures)},
-          {"result", std::move(result)}};
+  Json json{{"method", record.state.method},
+            {"graph", record.graph},
+            {"arguments", std::move(arguments)},
+            {"tensors", list_json(s.slots, meta_json)},
+            {"conditions", list_json(s.conditions, condition_json)},
+            {"values", list_json(s.values, guard_json)},
+            {"checked", std::move(checked)},
+            {"context", context_json(s.context)},
+            {"reads_strides", s.reads_strides},
+            {"reads_leaf", s.reads_leaf},
+            {"sets_modes", record.state.sets_modes},
+            {"captures", std::move(captures)},
+            {"result", std::move(result)}};
+  if (!record.no_torchscript.empty())
+    json["no_torchscript"] = record.no_torchscript;
+  return json;
 }
 
 Record record_of(const Json &json, const std::shared_ptr<const Parameters> &parameters) {
   Record record;
   record.state.method = member(json, "method").get<std::string>();
+  record.graph = static_cast<std::size_t>(
+      integer(member(json, "graph"), 0, std::numeric_limits<std::int32_t>::max()));
+  if (json.contains("no_torchscript"))
+    record.no_torchscript = json["no_torchscript"].get<std::string>();
   Signature &s = record.signature;
   s.parameters = parameters;
   for (const Json &slot : list(json, "tensors"))
@@ -281,10 +289,9 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
     s.conditions.push_back(condition_of(condition, s.slots));
   for (const Json &guard : list(json, "values"))
     s.values.push_back(read_guard(guard, s));
-  if (json.contains("checked")) // by tracehost 0.1.0, none
-    for (const Json &number : list(json, "checked"))
-      s.checked.push_back(
-          {member(number, "where").get<std::string>(), member(number, "value").get<std::string>()});
+  for (const Json &number : list(json, "checked"))
+    s.checked.push_back(
+        {member(number, "where").get<std::string>(), member(number, "value").get<std::string>()});
   s.context = context_of(member(json, "context"));
   s.reads_strides = member(json, "reads_strides").get<bool>();
   s.reads_leaf = member(json, "reads_leaf").get<bool>();
@@ -394,15 +401,6 @@ std::string to_json(const Manifest &manifest) {
   return json.dump(1) + "\n";
 }
 
-std::set<std::string> methods_of(const Manifest &manifest) {
-  std::set<std::string> methods;
-  for (const Manifest::Function &function : manifest.functions)
-    for (const Record &record : function.specializations)
-      if (!methods.insert(record.state.method).second)
-        wrong_manifest(fmt::format("two graphs are in method '{}'", record.state.method));
-  return methods;
-}
-
 Manifest from_json(const std::string &text) {
   try {
     const Json json = Json::parse(text, [](int depth, Json::parse_event_t, Json &) {
@@ -419,10 +417,12 @@ Manifest from_json(const std::string &text) {
     manifest.torch = member(json, "torch").get<std::string>();
     if (manifest.version > kVersion)
       throw Error(fmt::format("it is of version {} of the format, written by tracehost {}; this is "
-                              "tracehost {}, which reads versions up to {}. Update tracehost.",
+                              "tracehost {}, which reads version {}. Update tracehost.",
                               manifest.version, manifest.tracehost, TRACEHOST_VERSION, kVersion));
-    if (manifest.version < 1)
-      wrong_manifest("its version is no positive number");
+    if (manifest.version < kVersion)
+      throw Error(fmt::format("it is of version {} of the format, written by tracehost {}; this is "
+                              "tracehost {}, which reads version {}. Save it again.",
+                              manifest.version, manifest.tracehost, TRACEHOST_VERSION, kVersion));
     manifest.payload = member(json, "payload").get<std::string>();
     manifest.device = c10::Device(member(json, "device").get<std::string>());
     manifest.libraries = member(json, "libraries").get<std::vector<std::string>>();

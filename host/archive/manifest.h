@@ -4,22 +4,24 @@
 
 #include <cstddef>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-/// The manifest: what of an archive is no TorchScript, as JSON. docs/guides/archives.md shows one.
+/// The manifest: what of an archive is no graph and no tensor, as JSON. docs/guides/archives.md
+/// shows one.
 
 namespace tracehost::archive {
 
-inline constexpr int kVersion = 1;                         ///< of the format: what is read
+inline constexpr int kVersion = 2;                         ///< of the format: what is read
 inline constexpr const char *kManifest = "tracehost.json"; ///< name of the extra file
 
 /// One Specialization to be written, or as read, before it has a Program.
 struct Record {
   Signature signature; ///< without Python; slots and captures
   OutputSpec outputs;
-  State state; ///< without tensors
+  State state;                ///< without tensors
+  std::size_t graph = 0;      ///< its number in the file (graph_record.h)
+  std::string no_torchscript; ///< why the file has no method for it; empty: it has one
 };
 
 struct Manifest {
@@ -36,8 +38,6 @@ std::string to_json(const Manifest &manifest);
 /// Those of a new tensor of that kind.
 c10::DispatchKeySet new_keys(at::ScalarType dtype, at::Layout layout, const c10::Device &device,
                              bool conj, bool neg);
-/// Each is one graph's. Throws Error: one is two graphs'.
-std::set<std::string> methods_of(const Manifest &manifest);
 /// Throws Error without the file's name: what is wrong. Nothing in the result points outside of it.
 Manifest from_json(const std::string &text);
 

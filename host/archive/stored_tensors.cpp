@@ -1,8 +1,5 @@
 #include "archive/stored_tensors.h"
 
-#include "archive/archive.h"
-
-#include <ATen/EmptyTensor.h>
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
 #include <ATen/ops/_validate_sparse_coo_tensor_args.h>
@@ -10,38 +7,123 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/sparse_csr_tensor.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/ScalarType.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <optional>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 namespace tracehost::archive {
 namespace {
 
-/// `torch FloatStorage`
-std::optional<at::ScalarType> dtype_of_storage(const std::string &global) {
+/// Numbers of a file: each is kept by later versions.
+enum class TensorForm : std::uint8_t { strided, per_tensor, per_channel, coo, csr, count };
+
+// ---- writing ------------------------------------------------------------------------------------
+
+/// Numbers the storages as TorchScript's pickle does.
+class FormWriter {
+public:
+  explicit FormWriter(ByteWriter &to) : to_(to) {}
+
+  /// False: there is no form for it.
+  bool write(const at::Tensor &t) {
+    if (t.is_quantized())
+      return quantized(t);
+    if (t.layout() == at::kSparse)
+      return sparse(t, TensorForm::coo, {t._indices(), t._values()});
+    if (t.layout() == at::kSparseCsr)
+      return sparse(t, TensorForm::csr, {t.crow_indices(), t.col_indices(), t.values()});
+    if (t.layout() != at::kStrided || !t.has_storage() || t.is_meta())
+      return false;
+    form(TensorForm::strided);
+    strided(t);
+    return true;
+  }
+
+private:
+  void form(TensorForm form) { to_.number(static_cast<std::uint64_t>(form)); }
+  void sizes(c10::IntArrayRef sizes) {
+    to_.number(sizes.size());
+    for (const std::int64_t size : sizes)
+      to_.integer(size);
+  }
+
+  void strided(const at::Tensor &t) {
+    const auto [found, is_new] =
+        records_.emplace(t.storage().unsafeGetStorageImpl(), records_.size());
+    if (is_new)
+      alive_.push_back(t.storage());
+    to_.number(found->second);
+    to_.text(c10::toString(t.scalar_type()));
+    to_.text(t.device().str());
+    sizes(t.sizes());
+    sizes(t.strides());
+    to_.integer(t.storage_offset());
+    to_.number(t.requires_grad() ? 1 : 0);
+    to_.number(t.is_conj() ? 1 : 0);
+    to_.number(t.is_neg() ? 1 : 0);
+  }
+
+  bool quantized(const at::Tensor &t) {
+    if (t.qscheme() == at::kPerTensorAffine) {
+      form(TensorForm::per_tensor);
+      strided(t);
+      to_.bits(t.q_scale());
+      to_.integer(t.q_zero_point());
+      return true;
+    }
+    if (t.qscheme() != at::kPerChannelAffine)
+      return false;
+    form(TensorForm::per_channel);
+    strided(t);
+    strided(t.q_per_channel_scales());
+    strided(t.q_per_channel_zero_points());
+    to_.integer(t.q_per_channel_axis());
+    return true;
+  }
+
+  bool sparse(const at::Tensor &t, TensorForm of, const std::vector<at::Tensor> &parts) {
+    form(of);
+    sizes(t.sizes());
+    to_.number(t.requires_grad() ? 1 : 0);
+    if (of == TensorForm::coo)
+      to_.number(t.is_coalesced() ? 1 : 0);
+    for (const at::Tensor &part : parts)
+      strided(part);
+    return true;
+  }
+
+  ByteWriter &to_;
+  std::unordered_map<const c10::StorageImpl *, std::uint64_t> records_;
+  std::vector<at::Storage> alive_; ///< so that no other takes the place of one of a moment
+};
+
+// ---- reading ------------------------------------------------------------------------------------
+
+std::optional<at::ScalarType> dtype_of(std::string_view name) {
   static const auto all = [] {
-    std::unordered_map<std::string, at::ScalarType> made;
+    std::unordered_map<std::string_view, at::ScalarType> made;
     for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
       const auto type = static_cast<at::ScalarType>(i);
       if (type != at::ScalarType::Undefined)
-        made.emplace(fmt::format("torch {}Storage", c10::toString(type)), type);
+        made.emplace(c10::toString(type), type);
     }
     return made;
   }();
-  const auto found = all.find(global);
+  const auto found = all.find(name);
   return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
+[[noreturn]] void too_large() { wrong_file("it has a tensor that is larger than its data"); }
+
 /// How many elements a tensor of that form reaches over; nullopt: it is none, or too large to
 /// count.
-std::optional<std::int64_t> reach(const std::vector<std::int64_t> &sizes,
-                                  const std::vector<std::int64_t> &strides, std::int64_t offset) {
+std::optional<std::int64_t> reach(c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                                  std::int64_t offset) {
   if (sizes.size() != strides.size() || sizes.size() > 64 || offset < 0)
     return std::nullopt;
   bool empty = false;
@@ -63,180 +145,211 @@ std::optional<std::int64_t> reach(const std::vector<std::int64_t> &sizes,
   return empty ? offset : last;
 }
 
-void check_bools(const Pickle &pickle, const std::uint8_t *bytes, std::size_t count) {
-  if (std::any_of(bytes, bytes + count, [](std::uint8_t b) { return b > 1; }))
-    pickle.wrong("has a bool that is neither true nor false");
-}
+class FormReader {
+public:
+  FormReader(ByteReader &from, const Container &container, DeviceMove move)
+      : from_(from), container_(container), move_(move) {}
 
-struct Form {
-  std::int64_t offset;
-  std::vector<std::int64_t> sizes, strides;
-};
-
-Form form_of(const Pickle &pickle, const PickleItem &arguments, const at::Tensor &data) {
-  Form form{pickle.item(arguments, 1, PickleKind::integer).integer,
-            pickle.integers(pickle.item(arguments, 2, PickleKind::tuple)),
-            pickle.integers(pickle.item(arguments, 3, PickleKind::tuple))};
-  const auto needed = reach(form.sizes, form.strides, form.offset);
-  if (!needed || *needed > data.numel())
-    pickle.wrong("has a tensor that is larger than its data");
-  return form;
-}
-
-/// No more elements than there is data: what goes through them ends.
-void check_unexpanded(const Pickle &pickle, const at::Tensor &t) {
-  if (t.layout() == at::kStrided &&
-      static_cast<std::size_t>(t.numel()) > t.storage().nbytes() / t.itemsize())
-    pickle.wrong("has a tensor that is larger than its data");
-}
-
-c10::Device device_of(const Pickle &pickle, const std::string &text) {
-  try {
-    return c10::Device(text);
-  } catch (const c10::Error &) {
-    pickle.wrong(fmt::format("has a tensor on '{}', which is no device", text));
+  at::Tensor tensor() {
+    const auto kind = static_cast<TensorForm>(
+        from_.below(static_cast<std::size_t>(TensorForm::count), "a kind of tensor"));
+    switch (kind) {
+    case TensorForm::strided:
+      return strided();
+    case TensorForm::per_tensor:
+      return per_tensor();
+    case TensorForm::per_channel:
+      return per_channel();
+    default:
+      return sparse(kind);
+    }
   }
-}
+
+private:
+  struct Form {
+    at::Tensor data; ///< all of the record, in one dimension
+    std::vector<std::int64_t> sizes, strides;
+    std::int64_t offset = 0;
+    bool requires_grad = false, conj = false, neg = false;
+
+    at::Tensor set(at::Tensor made) const {
+      return made.set_(data.storage(), offset, sizes, strides);
+    }
+  };
+
+  std::vector<std::int64_t> sizes() {
+    std::vector<std::int64_t> sizes(from_.count());
+    for (std::int64_t &size : sizes)
+      size = from_.integer();
+    return sizes;
+  }
+
+  Form form() {
+    Form form;
+    form.data = data();
+    form.sizes = sizes();
+    form.strides = sizes();
+    form.offset = from_.integer();
+    form.requires_grad = from_.flag();
+    form.conj = from_.flag();
+    form.neg = from_.flag();
+    const auto needed = reach(form.sizes, form.strides, form.offset);
+    if (!needed || *needed > form.data.numel())
+      too_large();
+    return form;
+  }
+
+  const at::Tensor &data() {
+    const std::uint64_t record = from_.number();
+    const auto dtype = dtype_of(from_.text());
+    const c10::Device where(std::string(from_.text()));
+    if (!dtype)
+      wrong_file("it has a tensor of no known dtype");
+    at::Tensor &known = records_[record];
+    if (known.defined() && known.scalar_type() != *dtype)
+      wrong_file("it has data of two dtypes");
+    if (!known.defined())
+      known = read(fmt::format("data/{}", record), *dtype, move_(where));
+    return known;
+  }
+
+  at::Tensor read(const std::string &record, at::ScalarType dtype, c10::Device to) {
+    const std::size_t item_size = c10::elementSize(dtype);
+    auto [data, bytes] = container_.data(record);
+    if (dtype == at::kBool) {
+      const auto *truths = static_cast<const std::uint8_t *>(data.get());
+      if (std::any_of(truths, truths + bytes, [](std::uint8_t b) { return b > 1; }))
+        wrong_file("it has a bool that is neither true nor false");
+    }
+    const at::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr,
+                              false);
+    at::Tensor made = c10::isQIntType(dtype)
+                          ? at::_empty_affine_quantized({0}, at::TensorOptions(dtype), 1., 0)
+                          : at::empty({0}, at::TensorOptions(dtype));
+    made.set_(storage, 0, {static_cast<std::int64_t>(bytes / item_size)}, {1});
+    return to.is_cpu() ? made : made.to(to);
+  }
+
+  at::Tensor strided() {
+    const Form form = this->form();
+    const at::ScalarType dtype = form.data.scalar_type();
+    if (c10::isQIntType(dtype))
+      wrong_file("it has a quantized tensor without a scale");
+    if ((form.conj && !c10::isComplexType(dtype)) ||
+        (form.neg && c10::isIntegralType(dtype, true)) ||
+        (form.requires_grad && !c10::isFloatingType(dtype) && !c10::isComplexType(dtype)))
+      wrong_file("it has a tensor with what its dtype does not have");
+    at::Tensor made = form.set(at::empty({0}, form.data.options()));
+    made.set_requires_grad(form.requires_grad);
+    made._set_conj(form.conj);
+    made._set_neg(form.neg);
+    return made;
+  }
+
+  Form quantized() {
+    Form form = this->form();
+    if (!c10::isQIntType(form.data.scalar_type()))
+      wrong_file("it has a quantized tensor of another dtype");
+    return form;
+  }
+
+  at::Tensor per_tensor() {
+    const Form form = quantized();
+    const double scale = from_.bits();
+    return form.set(at::_empty_affine_quantized({0}, form.data.options(), scale, from_.integer()));
+  }
+
+  at::Tensor per_channel() {
+    const Form form = quantized();
+    const at::Tensor scales = strided(), zeros = strided();
+    const std::int64_t axis = from_.integer();
+    const auto rank = static_cast<std::int64_t>(form.sizes.size());
+    if (axis < 0 || axis >= rank || scales.dim() != 1 || zeros.dim() != 1 ||
+        scales.size(0) != form.sizes[static_cast<std::size_t>(axis)] ||
+        zeros.size(0) != scales.size(0))
+      wrong_file("it has a quantized tensor with other scales than channels");
+    return form.set(at::_empty_per_channel_affine_quantized(
+        std::vector<std::int64_t>(form.sizes.size(), 0), scales, zeros, axis, form.data.options()));
+  }
+
+  /// No more elements than there is data: what goes through them ends.
+  at::Tensor part() {
+    at::Tensor part = strided();
+    if (static_cast<std::size_t>(part.numel()) > part.storage().nbytes() / part.itemsize())
+      too_large();
+    return part;
+  }
+
+  at::Tensor sparse(TensorForm kind) {
+    const auto sizes = this->sizes();
+    const bool requires_grad = from_.flag();
+    const bool is_coalesced = kind == TensorForm::coo && from_.flag();
+    if (!reach(sizes, std::vector<std::int64_t>(sizes.size(), 0), 0))
+      wrong_file("it has a tensor whose elements can't be counted");
+    const at::Tensor first = part(), second = part();
+    at::Tensor made;
+    if (kind == TensorForm::coo) {
+      // Compares each index with the sizes, and with the one before where that is promised.
+      at::_validate_sparse_coo_tensor_args(first, second, sizes, is_coalesced);
+      made = at::sparse_coo_tensor(first, second, sizes, second.options().layout(at::kSparse),
+                                   is_coalesced);
+    } else {
+      const at::Tensor values = part();
+      at::_validate_sparse_csr_tensor_args(first, second, values, sizes);
+      made = at::sparse_csr_tensor(first, second, values, sizes,
+                                   values.options().layout(at::kSparseCsr));
+    }
+    return made.set_requires_grad(requires_grad);
+  }
+
+  ByteReader &from_;
+  const Container &container_;
+  const DeviceMove move_;
+  std::unordered_map<std::uint64_t, at::Tensor> records_;
+};
 
 } // namespace
 
-at::Tensor StoredTensors::make_constant(const Pickle &pickle, const PickleItem &item) {
-  at::Tensor made = make(pickle, item);
-  check_unexpanded(pickle, made);
-  return made;
+std::uint64_t TensorTable::add(const std::string &name, const at::Tensor &tensor) {
+  tensors_.push_back({name, tensor});
+  return tensors_.size() - 1;
 }
 
-at::Tensor StoredTensors::make(const Pickle &pickle, const PickleItem &item) {
-  if (const auto *arguments = pickle.arguments(item, "torch._utils _rebuild_tensor_v2"))
-    return strided(pickle, *arguments);
-  if (const auto *arguments = pickle.arguments(item, "torch._utils _rebuild_qtensor"))
-    return quantized(pickle, *arguments);
-  if (const auto *arguments = pickle.arguments(item, "torch._utils _rebuild_sparse_tensor"))
-    return sparse(pickle, *arguments);
-  pickle.wrong("has something else in place of a tensor");
-}
-
-const at::Tensor &StoredTensors::storage(const Pickle &pickle, const PickleItem &id) {
-  const PickleItem &parts = pickle.item(id, 0, PickleKind::tuple);
-  const auto dtype = dtype_of_storage(pickle.item(parts, 1, PickleKind::global).text);
-  if (pickle.item(parts, 0, PickleKind::text).text != "storage" || !dtype)
-    pickle.wrong("has a tensor of no known dtype");
-  const std::string &key = pickle.item(parts, 2, PickleKind::text).text;
-  const auto where = device_of(pickle, pickle.item(parts, 3, PickleKind::text).text);
-  const std::int64_t count = pickle.item(parts, 4, PickleKind::integer).integer;
-  at::Tensor &known = storages_[key];
-  if (known.defined()) {
-    if (known.scalar_type() != *dtype)
-      pickle.wrong("has data of two dtypes");
-    return known;
+void TensorTable::write(ByteWriter &to) const {
+  FormWriter forms(to);
+  to.number(tensors_.size());
+  for (const auto &[name, tensor] : tensors_) {
+    to.text(name);
+    if (!forms.write(tensor))
+      throw Error(
+          fmt::format("tensor '{}' can't be saved: its layout is {}, and a file has strided, "
+                      "sparse_coo and sparse_csr ones",
+                      name, c10::toString(tensor.layout())));
   }
-  const std::string name = folder_ + key;
-  const std::size_t bytes = container_.size(name), item_size = c10::elementSize(*dtype);
-  if (count < 0 || static_cast<std::size_t>(count) > bytes / item_size)
-    pickle.wrong("has a tensor that is larger than its data");
-  at::DataPtr data = c10::GetCPUAllocator()->allocate(bytes);
-  if (bytes > 0)
-    container_.read(name, data.get());
-  if (*dtype == at::kBool)
-    check_bools(pickle, static_cast<const std::uint8_t *>(data.get()), bytes);
-  const at::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr,
-                            false);
-  at::Tensor made = c10::isQIntType(*dtype)
-                        ? at::_empty_affine_quantized({0}, at::TensorOptions(*dtype), 1., 0)
-                        : at::empty({0}, at::TensorOptions(*dtype));
-  made.set_(storage, 0, {static_cast<std::int64_t>(bytes / item_size)}, {1});
-  const c10::Device to = move_(where);
-  known = to.is_cpu() ? made : made.to(to);
-  return known;
 }
 
-at::Tensor StoredTensors::strided(const Pickle &pickle, const PickleItem &arguments) {
-  const at::Tensor &data = storage(pickle, pickle.item(arguments, 0, PickleKind::persistent));
-  const Form form = form_of(pickle, arguments, data);
-  if (c10::isQIntType(data.scalar_type()))
-    pickle.wrong("has a quantized tensor without a scale");
-  at::Tensor made = at::empty({0}, data.options());
-  made.set_(data.storage(), form.offset, form.sizes, form.strides);
-  made.set_requires_grad(pickle.item(arguments, 4, PickleKind::boolean).integer != 0);
-  if (arguments.items.size() < 7)
-    return made;
-  // What a view has beside its data: `conj` and `neg`.
-  const auto *tagged = pickle.arguments(pickle.item(arguments, 6, PickleKind::call),
-                                        "torch.jit._pickle restore_type_tag");
-  if (!tagged)
-    pickle.wrong("has another form");
-  const PickleItem &bits = pickle.item(*tagged, 0, PickleKind::dict);
-  for (std::size_t i = 0; i < bits.items.size(); i += 2) {
-    const std::string &name = pickle.item(bits, i, PickleKind::text).text;
-    const bool set = pickle.item(bits, i + 1, PickleKind::boolean).integer != 0;
-    if (name == "conj" && (made.is_complex() || !set))
-      made._set_conj(set);
-    else if (name == "neg" && !c10::isIntegralType(made.scalar_type(), true))
-      made._set_neg(set);
-    else
-      pickle.wrong("has a tensor with something unknown");
+StoredTensors::StoredTensors(ByteReader &from, const Container &container, DeviceMove move) {
+  FormReader reader(from, container, move);
+  const std::size_t count = from.count();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string name(from.text());
+    if (!names_.emplace(std::move(name), i).second)
+      wrong_file("it has two tensors of one name");
+    tensors_.push_back(reader.tensor());
   }
-  return made;
 }
 
-at::Tensor StoredTensors::quantized(const Pickle &pickle, const PickleItem &arguments) {
-  const at::Tensor &data = storage(pickle, pickle.item(arguments, 0, PickleKind::persistent));
-  const Form form = form_of(pickle, arguments, data);
-  if (!c10::isQIntType(data.scalar_type()))
-    pickle.wrong("has a quantized tensor of another dtype");
-  const PickleItem &how = pickle.item(arguments, 4, PickleKind::tuple);
-  const std::string &scheme = pickle.item(how, 0, PickleKind::global).text;
-  const auto options = at::TensorOptions(data.scalar_type()).device(data.device());
-  at::Tensor made;
-  if (scheme == "torch per_tensor_affine") {
-    made = at::_empty_affine_quantized({0}, options, pickle.item(how, 1, PickleKind::real).real,
-                                       pickle.item(how, 2, PickleKind::integer).integer);
-  } else if (scheme == "torch per_channel_affine") {
-    const at::Tensor scales = make(pickle, pickle.item(how, 1, PickleKind::call));
-    const at::Tensor zeros = make(pickle, pickle.item(how, 2, PickleKind::call));
-    const std::int64_t axis = pickle.item(how, 3, PickleKind::integer).integer;
-    const auto rank = static_cast<std::int64_t>(form.sizes.size());
-    if (axis < 0 || axis >= rank || scales.layout() != at::kStrided ||
-        zeros.layout() != at::kStrided || scales.dim() != 1 || zeros.dim() != 1 ||
-        scales.size(0) != form.sizes[static_cast<std::size_t>(axis)] ||
-        zeros.size(0) != scales.size(0))
-      pickle.wrong("has a quantized tensor with other scales than channels");
-    made = at::_empty_per_channel_affine_quantized(std::vector<std::int64_t>(form.sizes.size(), 0),
-                                                   scales, zeros, axis, options);
-  } else {
-    pickle.wrong("has a quantized tensor of another kind");
-  }
-  made.set_(data.storage(), form.offset, form.sizes, form.strides);
-  return made;
+const at::Tensor &StoredTensors::at(std::uint64_t number) const {
+  if (number >= tensors_.size())
+    wrong_file("a graph names a tensor that is not there");
+  return tensors_[number];
 }
 
-at::Tensor StoredTensors::sparse(const Pickle &pickle, const PickleItem &arguments) {
-  const std::int64_t layout = pickle.item(arguments, 0, PickleKind::integer).integer;
-  const auto sizes = pickle.integers(pickle.item(arguments, 1, PickleKind::tuple));
-  const bool requires_grad = pickle.item(arguments, 2, PickleKind::boolean).integer != 0;
-  const bool coo = layout == static_cast<std::int64_t>(at::kSparse);
-  if (!coo && layout != static_cast<std::int64_t>(at::kSparseCsr))
-    pickle.wrong("has a tensor of another layout");
-  if (!reach(sizes, std::vector<std::int64_t>(sizes.size(), 0), 0))
-    pickle.wrong("has a tensor whose elements can't be counted");
-  std::vector<at::Tensor> parts;
-  for (std::size_t i = 3; i < (coo ? 5U : 6U); ++i) {
-    const auto *part = pickle.arguments(pickle.item(arguments, i, PickleKind::call),
-                                        "torch._utils _rebuild_tensor_v2");
-    if (!part)
-      pickle.wrong("has another form");
-    parts.push_back(strided(pickle, *part));
-    check_unexpanded(pickle, parts.back());
-  }
-  if (coo) // each index is compared with the sizes
-    at::_validate_sparse_coo_tensor_args(parts[0], parts[1], sizes);
-  else
-    at::_validate_sparse_csr_tensor_args(parts[0], parts[1], parts[2], sizes);
-  at::Tensor made =
-      coo ? at::sparse_coo_tensor(parts[0], parts[1], sizes, parts[1].options().layout(at::kSparse))
-          : at::sparse_csr_tensor(parts[0], parts[1], parts[2], sizes,
-                                  parts[2].options().layout(at::kSparseCsr));
-  return made.set_requires_grad(requires_grad);
+const at::Tensor &StoredTensors::of(const std::string &name) const {
+  const auto found = names_.find(name);
+  if (found == names_.end())
+    wrong_file(fmt::format("it has no tensor '{}'", name));
+  return tensors_[found->second];
 }
 
 } // namespace tracehost::archive

@@ -1,20 +1,29 @@
 #pragma once
 
+#include "archive/bytes.h"
 #include "archive/container.h"
-#include "archive/pickle.h"
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
-/// Tensors of a pickle, over the records that hold their data.
+/// The tensors of an archive: a table of forms, over the records that hold the data.
 ///
-/// What a pickle says of a tensor (dtype, sizes, strides, offset) is compared with the bytes of its
-/// record before there is a tensor. None reaches beyond its data, and no index of a sparse one
-/// beyond its sizes. A bool is 0 or 1. Tensors of one record share it, as at the save.
+///     form    name, kind, and of each of its parts: number of the record `data/<n>`, dtype,
+///     device,
+///             sizes, strides, offset (in elements), requires_grad, conj, neg
+///     kind    strided; quantized (scale, zero point, or those of each channel); sparse
+///
+/// Tensors of one storage name one record, and share it once they are read. Records are those of
+/// TorchScript's pickle, which numbers storages in the order in which it meets them.
+///
+/// A reader compares what a form says with the bytes of its record before there is a tensor. None
+/// reaches beyond its data, and no index of a sparse one beyond its sizes. A bool is 0 or 1.
 
 namespace tracehost::archive {
 
@@ -25,28 +34,36 @@ struct DeviceMove {
   c10::Device operator()(c10::Device device) const { return device == from ? to : device; }
 };
 
-class StoredTensors {
+/// The tensors that a save writes, in the order of the module's attributes.
+class TensorTable {
 public:
-  /// `folder`: of the records, `data/`.
-  StoredTensors(const Container &container, std::string folder, DeviceMove move)
-      : container_(container), folder_(std::move(folder)), move_(move) {}
+  /// Its number. Requires: each tensor is added once.
+  std::uint64_t add(const std::string &name, const at::Tensor &tensor);
+  std::uint64_t size() const { return tensors_.size(); }
 
-  /// The tensor that an item stands for. Throws Error.
-  at::Tensor make(const Pickle &pickle, const PickleItem &item);
-  /// The same, where it must not have more elements than its data, as a view of `expand` has.
-  at::Tensor make_constant(const Pickle &pickle, const PickleItem &item);
+  /// Throws Error for a tensor of no form above.
+  void write(ByteWriter &to) const;
 
 private:
-  const at::Tensor &storage(const Pickle &pickle, const PickleItem &id);
-  at::Tensor strided(const Pickle &pickle, const PickleItem &arguments);
-  at::Tensor quantized(const Pickle &pickle, const PickleItem &arguments);
-  at::Tensor sparse(const Pickle &pickle, const PickleItem &arguments);
+  struct Named {
+    std::string name;
+    at::Tensor tensor;
+  };
+  std::vector<Named> tensors_;
+};
 
-  const Container &container_;
-  const std::string folder_;
-  const DeviceMove move_;
-  /// By key: all of the data, in one dimension.
-  std::unordered_map<std::string, at::Tensor> storages_;
+class StoredTensors {
+public:
+  /// Reads the table, and all tensors of it. They share the memory of the file. Throws Error.
+  StoredTensors(ByteReader &from, const Container &container, DeviceMove move);
+
+  /// Throws Error if there is none of that number, or name.
+  const at::Tensor &at(std::uint64_t number) const;
+  const at::Tensor &of(const std::string &name) const;
+
+private:
+  std::vector<at::Tensor> tensors_;
+  std::unordered_map<std::string, std::size_t> names_;
 };
 
 } // namespace tracehost::archive

@@ -25,9 +25,12 @@ using SourceFunction = FunctionOf<Source>;
 
 /// Writes a file that read() reads; `path` is as it was until all of it is on the disk. Equal
 /// functions give equal bytes. `source_paths`: graphs keep the user's lines (`net.py:12`).
-/// `metadata`: the user's own, UTF-8. Throws Error, for a graph that can't be stored with the op's
+/// `metadata`: the user's own, UTF-8. Returns which graphs plain PyTorch can't run from the file,
+/// and why: `f(x: float32[3]): ...`. Throws Error, for a graph that can't be stored with the op's
 /// name and line.
-void write(const std::string &path, const std::vector<SourceFunction> &functions,
-           bool source_paths = false, const std::map<std::string, std::string> &metadata = {});
+std::vector<std::string> write(const std::string &path,
+                               const std::vector<SourceFunction> &functions,
+                               bool source_paths = false,
+                               const std::map<std::string, std::string> &metadata = {});
 
 } // namespace tracehost::archive

@@ -47,13 +47,15 @@ template <class F> auto without_gil(const F &f) {
   }
 }
 
-/// `path`: bytes, as all paths here. `functions`: each as source_function() takes it.
-void write_archive(const std::string &path, const py::list &functions, bool source_paths,
-                   const std::map<std::string, std::string> &metadata) {
+/// `path`: bytes, as all paths here. `functions`: each as source_function() takes it. Returns what
+/// archive::write() does.
+std::vector<std::string> write_archive(const std::string &path, const py::list &functions,
+                                       bool source_paths,
+                                       const std::map<std::string, std::string> &metadata) {
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
     sources.push_back(source_function(entry, Unstored::reject));
-  without_gil([&] { archive::write(path, sources, source_paths, metadata); });
+  return without_gil([&] { return archive::write(path, sources, source_paths, metadata); });
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -378,8 +380,8 @@ void add_archives(py::module_ &module) {
   module.def("read_manifest", [](const std::string &path) {
     return without_gil([&] { return archive::manifest(path); });
   });
-  module.def("read_source", [](const std::string &path) {
-    return without_gil([&] { return archive::source(path); });
+  module.def("read_code", [](const std::string &path, std::size_t number) {
+    return without_gil([&] { return archive::code(path, number); });
   });
   module.def("concrete_source", [](const Concrete &concrete) {
     return py::make_tuple(concrete.callable(), concrete.stale());

@@ -1,9 +1,7 @@
-#include "archive/file.h"
+#include "archive/new_file.h"
 
 #include "archive/error.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "archive/file_path.h"
 
 #include <fmt/format.h>
 
@@ -13,47 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace tracehost::archive {
-
-/// XXH3 of 128 bits: finds damage, at the speed of memory. It is no signature.
-class FileHash {
-public:
-  FileHash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
-  ~FileHash() { XXH3_freeState(state_); }
-  FileHash(const FileHash &) = delete;
-  FileHash &operator=(const FileHash &) = delete;
-
-  void add(const void *bytes, std::size_t count) { XXH3_128bits_update(state_, bytes, count); }
-  std::string digits() const {
-    const XXH128_hash_t found = XXH3_128bits_digest(state_);
-    return fmt::format("{:016x}{:016x}", found.high64, found.low64);
-  }
-
-private:
-  XXH3_state_t *state_;
-};
-
 namespace {
-
-constexpr std::string_view kMark = "tracehost xxh3 ";
-constexpr std::size_t kDigits = 32;
-static_assert(kComment == kMark.size() + kDigits);
-constexpr std::size_t kEnd = 22; ///< of a zip: its last record, without a comment
-constexpr std::size_t kPiece = std::size_t{1} << 20;
-
-std::string reason() { return std::strerror(errno); } // NOLINT(concurrency-mt-unsafe)
 
 /// A signal ends the process where the limit on the size of files is met, unless it is blocked: the
 /// write fails with EFBIG then.
@@ -78,21 +45,6 @@ public:
 private:
   sigset_t signal_{}, before_{};
 };
-
-const char *kind_of(mode_t mode) {
-  return S_ISDIR(mode)                    ? "a folder"
-         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
-         : S_ISFIFO(mode)                 ? "a pipe"
-         : S_ISSOCK(mode)                 ? "a socket"
-                                          : "no regular file";
-}
-
-/// A system call would take the path for one that ends there.
-void check_path(const std::string &path) {
-  if (const auto nul = path.find('\0'); nul != std::string::npos)
-    throw Error(fmt::format("{} is followed by a NUL byte, and no file's path has one",
-                            path.substr(0, nul)));
-}
 
 /// Where to write: what a link leads to. Throws Error where something else than a file is there.
 std::string target_of(const std::string &path) {
@@ -182,8 +134,7 @@ void write_all(int descriptor, const char *bytes, std::size_t count, const std::
 
 } // namespace
 
-NewFile::NewFile(const std::string &path)
-    : given_(path), path_(target_of(path)), hash_(std::make_unique<FileHash>()) {
+NewFile::NewFile(const std::string &path) : given_(path), path_(target_of(path)) {
   remove_left_behind(folder_of(path_));
   do {
     beside_ = folder_of(path_) + new_name();
@@ -203,31 +154,31 @@ NewFile::~NewFile() {
 void NewFile::append(const void *bytes, std::size_t count) {
   const char *from = static_cast<const char *>(bytes);
   const auto flush = [&](const char *start, std::size_t size) {
-    hash_->add(start, size);
+    hash_.add(start, size);
     write_all(descriptor_, start, size, given_);
   };
-  if (count >= kEnd) { // large: not by way of the tail
+  if (count >= kZipEnd) { // large: not by way of the tail
     flush(tail_.data(), tail_.size());
-    flush(from, count - kEnd);
-    tail_.assign(from + (count - kEnd), from + count);
+    flush(from, count - kZipEnd);
+    tail_.assign(from + (count - kZipEnd), from + count);
     return;
   }
   tail_.insert(tail_.end(), from, from + count);
-  if (tail_.size() <= kEnd)
+  if (tail_.size() <= kZipEnd)
     return;
-  const std::size_t ready = tail_.size() - kEnd;
+  const std::size_t ready = tail_.size() - kZipEnd;
   flush(tail_.data(), ready);
   tail_.erase(tail_.begin(), tail_.begin() + static_cast<std::ptrdiff_t>(ready));
 }
 
-std::string NewFile::hash() const { return hash_->digits(); }
+std::string NewFile::hash() const { return hash_.digits(); }
 
 void NewFile::complete() {
-  tail_[kEnd - 2] = static_cast<char>(kComment);
-  tail_[kEnd - 1] = 0;
+  tail_[kZipEnd - 2] = static_cast<char>(kComment);
+  tail_[kZipEnd - 1] = 0;
   tail_.insert(tail_.end(), kMark.begin(), kMark.end());
-  hash_->add(tail_.data(), tail_.size());
-  const std::string digits = hash_->digits();
+  hash_.add(tail_.data(), tail_.size());
+  const std::string digits = hash_.digits();
   tail_.insert(tail_.end(), digits.begin(), digits.end());
   write_all(descriptor_, tail_.data(), tail_.size(), given_);
   if (::fsync(descriptor_) != 0)
@@ -243,79 +194,6 @@ void NewFile::publish() {
     ::fsync(of);
     ::close(of);
   }
-}
-
-OpenFile::OpenFile(const std::string &path) {
-  check_path(path);
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  struct stat about {};
-  if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0)
-    throw Error(fmt::format("{} can't be read: {}", path, reason()));
-  try {
-    if (!S_ISREG(about.st_mode))
-      throw Error(fmt::format("{} is no file: it is {}", path, kind_of(about.st_mode)));
-    size_ = static_cast<std::size_t>(about.st_size);
-    verify(path);
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
-}
-
-OpenFile::OpenFile(const std::string &name, std::string bytes)
-    : bytes_(std::move(bytes)), size_(bytes_.size()) {
-  verify(name);
-}
-
-OpenFile::~OpenFile() {
-  if (descriptor_ >= 0)
-    ::close(descriptor_);
-}
-
-std::size_t OpenFile::read(std::uint64_t at, void *into, std::size_t count) const {
-  if (descriptor_ < 0) {
-    const std::size_t from = std::min<std::size_t>(at, size_), got = std::min(count, size_ - from);
-    std::copy_n(bytes_.data() + from, got, static_cast<char *>(into));
-    return got;
-  }
-  std::size_t done = 0;
-  while (done < count) {
-    const ssize_t got = ::pread(descriptor_, static_cast<char *>(into) + done, count - done,
-                                static_cast<off_t>(at + done));
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got <= 0)
-      break;
-    done += static_cast<std::size_t>(got);
-  }
-  return done;
-}
-
-void OpenFile::verify(const std::string &path) {
-  std::array<char, 4> begin{};
-  read(0, begin.data(), begin.size());
-  if (std::string_view(begin.data(), begin.size()) != "PK\x03\x04")
-    throw Error(fmt::format("{} is no tracehost archive: {}", path,
-                            size_ == 0 ? "it is empty" : "it is no zip file"));
-  std::string comment(kComment, '\0');
-  if (size_ < kEnd + kComment || read(size_ - kComment, comment.data(), kComment) != kComment ||
-      !comment.starts_with(kMark))
-    throw Error(
-        fmt::format("{} is no tracehost archive, or it is cut off: it does not end as one", path));
-  FileHash hash;
-  std::vector<char> piece(kPiece);
-  const std::size_t end = size_ - kDigits;
-  for (std::size_t at = 0; at < end;) {
-    const std::size_t count = read(at, piece.data(), std::min(kPiece, end - at));
-    if (count == 0)
-      throw Error(fmt::format("{} can't be read: {}", path, reason()));
-    hash.add(piece.data(), count);
-    at += count;
-  }
-  hash_ = hash.digits();
-  if (comment.substr(kMark.size()) != hash_)
-    throw Error(
-        fmt::format("{} is damaged: it is not what was written. Copy or save it again.", path));
 }
 
 } // namespace tracehost::archive
