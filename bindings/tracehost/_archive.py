@@ -416,6 +416,8 @@ def describe(archive: Archive) -> str:
                 f"     method {one['method']}, {_count(one['ops'], 'op')}, "
                 f"{_count(len(one['captures']), 'tensor')} of the archive"
             )
+            if one["no_torchscript"]:
+                lines.append(f"     not for torch.jit.load: {one['no_torchscript']}")
             lines += [f"     for sizes where {condition}" for condition in one["conditions"]]
             number += 1
     if tensors:

@@ -64,6 +64,7 @@ struct State final : FrontEndState {
   std::vector<std::string> attributes; ///< of the captures: what the module calls them
   std::vector<TensorMeta> outputs;     ///< of the result's tensors at the trace
   bool sets_modes = false;             ///< its graph switches grad mode
+  std::string no_torchscript; ///< why TorchScript's copy has no method for it; empty: it has one
 };
 const State &state(const Specialization &specialization);
 

@@ -1,9 +1,11 @@
 #include "archive/lower.h"
 
 #include "archive/error.h"
+#include "program/autograd_ops.h"
 #include "program/modes.h"
 #include "program/numbers.h"
 #include "program/places.h"
+#include "program/undo.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -15,6 +17,8 @@ namespace tracehost::archive {
 namespace jit = torch::jit;
 
 namespace {
+
+const c10::Symbol kTruth = c10::Symbol::fromQualString("tracehost::py_truth");
 
 /// `builtins:ValueError` as TorchScript has it.
 std::string with_dot(std::string name) {
@@ -132,6 +136,25 @@ void describe(Lowered &lowered) {
   });
 }
 
+/// A bool is no Scalar by its type: as an int, and again as a truth, it is.
+void keep_truths(jit::Node *node) {
+  const std::string_view name = node->kind().toQualString();
+  if (!is_number_op(name) && !is_check_or_save(name) && name != kTextOp)
+    return;
+  for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+    jit::Value *truth = node->input(i);
+    const c10::FunctionSchema *from = truth->node()->maybeSchema();
+    if (from && from->returns().size() == 1 && from->returns()[0].type() == c10::BoolType::get())
+      truth->setType(c10::BoolType::get()); // which a check has recorded as a number
+    if (truth->type() != c10::BoolType::get())
+      continue;
+    jit::Graph &graph = *node->owningGraph();
+    const jit::WithInsertPoint here(node);
+    jit::Value *integer = insert(graph, c10::aten::Int, truth, c10::IntType::get());
+    node->replaceInput(i, insert(graph, kTruth, integer, c10::NumberType::get()));
+  }
+}
+
 /// A tensor that nothing reads is no part of the file.
 void drop_unused_constant(jit::Node *node) {
   if (node->kind() == c10::prim::Constant && node->outputs().size() == 1 && !node->hasUses())
@@ -168,6 +191,7 @@ Lowered lower(const Program &program, bool autocast, bool places, const std::str
   check(graph, autocast, what);
   each_node(graph.block(), lower_node);
   each_node(graph.block(), type_numbers);
+  each_node(graph.block(), keep_truths);
   lift_constants(lowered, inputs);
   each_node(graph.block(), drop_unused_constant);
   describe(lowered);

@@ -255,8 +255,8 @@ Json record_json(const Record &record) {
             {"sets_modes", record.state.sets_modes},
             {"captures", std::move(captures)},
             {"result", std::move(result)}};
-  if (!record.no_torchscript.empty())
-    json["no_torchscript"] = record.no_torchscript;
+  if (!record.state.no_torchscript.empty())
+    json["no_torchscript"] = record.state.no_torchscript;
   return json;
 }
 
@@ -266,7 +266,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   record.graph = static_cast<std::size_t>(
       integer(member(json, "graph"), 0, std::numeric_limits<std::int32_t>::max()));
   if (json.contains("no_torchscript"))
-    record.no_torchscript = json["no_torchscript"].get<std::string>();
+    record.state.no_torchscript = json["no_torchscript"].get<std::string>();
   Signature &s = record.signature;
   s.parameters = parameters;
   for (const Json &slot : list(json, "tensors"))

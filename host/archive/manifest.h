@@ -19,9 +19,8 @@ inline constexpr const char *kManifest = "tracehost.json"; ///< name of the extr
 struct Record {
   Signature signature; ///< without Python; slots and captures
   OutputSpec outputs;
-  State state;                ///< without tensors
-  std::size_t graph = 0;      ///< its number in the file (graph_record.h)
-  std::string no_torchscript; ///< why the file has no method for it; empty: it has one
+  State state;           ///< without tensors
+  std::size_t graph = 0; ///< its number in the file (graph_record.h)
 };
 
 struct Manifest {

@@ -78,7 +78,7 @@ private:
 
   Record add(const std::string &name, const Source &source) {
     const std::string what = fmt::format("{}{}", name, text(source.signature));
-    Record record{source.signature, source.outputs, {}, 0, {}};
+    Record record{source.signature, source.outputs, {}, 0};
     record.state.method = names_.take(name);
     record.state.outputs = source.output_metas;
     Lowered lowered = lower(*source.program, source.signature.context.autocast(), places_, what);
@@ -100,12 +100,11 @@ private:
       record.state.attributes.push_back(
           attribute(constant, "constant", TorchScriptCopy::Role::buffer));
     }
-    add_graph(*lowered.graph, lowered.libraries, record, what);
+    add_graph(*lowered.graph, record, what);
     return record;
   }
 
-  void add_graph(jit::Graph &graph, const std::vector<std::string> &libraries, Record &record,
-                 const std::string &what) {
+  void add_graph(jit::Graph &graph, Record &record, const std::string &what) {
     const std::size_t slots = record.signature.slots.size();
     if (graph.inputs().size() != slots + record.state.attributes.size())
       throw Error(fmt::format("{} can't be saved: its graph has {} inputs, {} are known", what,
@@ -114,12 +113,12 @@ private:
       if (!output->type()->isSubtypeOf(*c10::TensorType::get()))
         throw Error(fmt::format("{} can't be saved: its graph gives what is no tensor", what));
     try {
-      check_operators(graph.block(), libraries);
+      check_operators(graph.block(), manifest_.libraries);
       record.graph = graphs_.add(graph);
     } catch (const Error &e) {
       throw Error(fmt::format("{} can't be saved: {}", what, e.what()));
     }
-    record.no_torchscript =
+    record.state.no_torchscript =
         copy_.add_method(record.state.method, graph, argument_names(record.signature),
                          record.state.attributes, [this](const at::Tensor &constant) {
                            const auto known = known_.find(constant.unsafeGetTensorImpl());
@@ -237,9 +236,9 @@ std::vector<std::string> write(const std::string &path,
     std::vector<std::string> notes;
     for (const Manifest::Function &function : builder.manifest().functions)
       for (const Record &record : function.specializations)
-        if (!record.no_torchscript.empty())
+        if (!record.state.no_torchscript.empty())
           notes.push_back(fmt::format("{}{}: {}", function.name, text(record.signature),
-                                      record.no_torchscript));
+                                      record.state.no_torchscript));
     return notes;
   } catch (const Error &e) {
     const std::string text = e.what();

@@ -82,7 +82,7 @@ constexpr OptionEntry option_table[] = {
      export_},
     {"json", '\0', Takes::nothing, Kind::none, "", "the manifest", inspect, 'w'},
     {"graph", '\0', Takes::value, Kind::whole, "N", "the graph of that number", inspect, 'w'},
-    {"code", '\0', Takes::value, Kind::whole, "N", "the TorchScript source of that graph", inspect,
+    {"code", '\0', Takes::value, Kind::whole, "N", "that graph, as it is in the file", inspect,
      'w'},
     {"signature", '\0', Takes::values, Kind::text, "ARGUMENTS",
      "measure with these; may be repeated", bench},

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import io
+import struct
 import zipfile
 
 MARK = b"tracehost xxh3 "
 COMMENT = len(MARK) + 32
 
-SOURCE = "archive/code/__torch__/tracehost.py"
 MANIFEST = "archive/extra/tracehost.json"
-PICKLES = ("archive/data.pkl", "archive/constants.pkl")
-DEBUG = SOURCE + ".debug_pkl"
+GRAPHS = "archive/extra/tracehost.graphs"
+DATA = "archive/data/"
+CODE = "archive/code/"  # for torch.jit.load alone
+ALIGNED = 64  # a record of data lies at a multiple of it
 
 
 class _Hash(ctypes.Structure):
@@ -30,15 +32,25 @@ def records(content: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
+def padding(name: str, at: int) -> bytes:
+    """The extra field of a record whose header comes at `at`, as PyTorch pads: data begins where a tensor may."""
+    if not name.startswith(DATA):
+        return b""
+    size = -(at + 30 + len(name.encode()) + 4) % ALIGNED
+    return struct.pack("<2sH", b"FB", size) + b"Z" * size
+
+
 def packed(parts: dict[str, bytes], deflate: bool = True) -> bytes:
     """A zip of the records, with a comment of the right size; with_hash() fills it."""
     into = io.BytesIO()
     with zipfile.ZipFile(into, "w") as archive:
         for name, content in parts.items():
-            method = (
-                zipfile.ZIP_DEFLATED if deflate and name.startswith(SOURCE) else zipfile.ZIP_STORED
+            is_packed = deflate and name.startswith(CODE)
+            info = zipfile.ZipInfo(name)
+            info.extra = padding(name, into.tell())
+            archive.writestr(
+                info, content, zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
             )
-            archive.writestr(zipfile.ZipInfo(name), content, method)
         archive.comment = MARK + b"0" * 32
     return into.getvalue()
 

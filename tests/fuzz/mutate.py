@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import json
-import pickletools
 import random
-import re
 import struct
 import zlib
 from collections.abc import Callable
 from typing import Any
 
-from .container import DEBUG, MANIFEST, MARK, PICKLES, SOURCE, packed, records, with_hash
+from .container import CODE, GRAPHS, MANIFEST, MARK, packed, padding, records, with_hash
+from .graphs import (
+    FIELDS,
+    PART,
+    Graph,
+    Miscounted,
+    Record,
+    constant,
+    decode,
+    encode,
+    end,
+)
 
 Random = random.Random
 INTEGERS = (0, 1, -1, 2, 7, 255, 256, 65535, 2**31 - 1, 2**31, 2**32, 2**53, 2**63 - 1, -(2**63), 2**63, 2**64, 10**30)  # fmt: skip
@@ -51,8 +61,9 @@ def _zip(entries: list[tuple[bytes, bytes, int, dict[str, int]]], r: Random) -> 
         data = zlib.compressobj(9, wbits=-15) if method == 8 else None
         stored = data.compress(content) + data.flush() if data else content
         offset = len(body)
+        pad = padding(name.decode(errors="replace"), offset)
         body += struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, method, 0, 0, zlib.crc32(content),
-                            len(stored), len(content), len(name), 0) + name + stored  # fmt: skip
+                            len(stored), len(content), len(name), len(pad)) + name + pad + stored  # fmt: skip
         told = {"method": method, "stored": len(stored), "size": len(content), "offset": offset,
                 "flags": 0, "extra": 0} | lies  # fmt: skip
         extra = b""
@@ -84,7 +95,7 @@ NAMES = (b"archive/code/__torch__.py", b"archive/code/__torch__/other.py", b"arc
 
 def of_zip(r: Random, content: bytes) -> bytes:
     entries: list[Any] = [
-        (name.encode(), text, 8 if name.startswith(SOURCE) else 0, {})
+        (name.encode(), text, 8 if name.startswith(CODE) else 0, {})
         for name, text in records(content).items()
     ]
     for _ in range(r.choice((1, 1, 2, 3))):
@@ -199,184 +210,307 @@ def of_manifest(r: Random, content: bytes) -> bytes:
     return with_hash(packed(parts))
 
 
-# -- the source ------------------------------------------------------------------------------------------------
+# -- the graphs ------------------------------------------------------------------------------------------------
 
-TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\d[\w.]*(?:e[-+]?\d+)?|\s+|.')
-WORDS = (
-    "torch.save", "torch.from_file", "torch.factorial", "torch.floordiv", "torch.ljust", "torch.add", "torch.set_", "torch._reshape_alias",
-    "torch._unsafe_index", "torch.as_strided", "torch.format", "ops.prim.unchecked_cast", "ops.prim.PythonOp", "ops.inductor._reinterpret_tensor",
-    "ops.c10d.barrier", "ops.prims.add", "ops.tracehost.py_pow", "ops.tracehost.check_number", "ops.tracehost.save_data", "unchecked_cast", "uninitialized",
-    "annotate", "fork", "print", "self", "self.training", "CONSTANTS.c0", "CONSTANTS.c999", "inf", "nan", "None", "True", "x_", "_0", "-1", "0", "1",
-    "-9223372036854775808", "9223372036854775807", "99999999999999999999", "1e999", '"a"', '"%s"', '"""', "'", "#", "\\", "\t", "\n", "(", ")", "[", "]", ",", ":",
-    "=", "@", "**", "not ", "-", "+", "//", "if", "else", "while", "for", "in", "range", "return", "pass", "def", "class", "import", "Tuple", "List", "Dict",
-    "Optional", "Tensor", "Any", "__torch__", "Module", "lambda", "with", "raise", "assert", "global", "del", "é", "\u0000", "\x7f",
-)  # fmt: skip
-METHODS = (
-    "  def __setstate__(self: __torch__.tracehost.Archive,\n    state: Tensor) -> NoneType:\n    return None\n",
-    "  def __getstate__(self: __torch__.tracehost.Archive) -> Tensor:\n    return torch.zeros([1])\n",
-    "  def more(self: __torch__.tracehost.Archive,\n    x_: Tensor) -> Tensor:\n    return x_\n",
-    "class Other(NamedTuple):\n  a : Tensor\n",
-    "def function(x: Tensor) -> Tensor:\n  return x\n",
-)
+NUMBERS = (0, 1, 2, 3, 5, 13, 14, 127, 128, 400, 2**16, 2**31 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**70)  # fmt: skip
+BITS = tuple(bytes.fromhex(text) for text in (
+    "0000000000000000", "0000000000000080", "000000000000f07f", "000000000000f0ff", "000000000000f87f", "010000000000f0ff", "efbeaddeefbefcff",
+    "ffffffffffffef7f", "0100000000000000", "000000000000f03f",
+))  # fmt: skip
+TEXTS = (b"", b"x", b"a\0b", b"\xff\xfe", "größe".encode(), b"cpu", b"cuda:0", b"meta", b"tpu", b"cpu:300", b"cuda:-1", b"builtins:KeyboardInterrupt", b"builtins:ValueError",
+         b"os:system", b"Float", b"Double", b"Half", b"BFloat16", b"Long", b"Bool", b"QInt8", b"QUInt4x2", b"ComplexDouble", b"Undefined", b"Bits8", b"Float8_e4m3fn",
+         b"Float4_e2m1fn_x2", b"UInt1", b"%s%n", b"self", b"other", b"a" * 300, b"a" * 100_000)  # fmt: skip
+OPS = tuple(tuple(name.rpartition(".")[::2]) if "." in name else (name, "") for name in (
+    "aten::save", "aten::from_file", "aten::_reshape_alias", "aten::set_.source_Tensor", "aten::floordiv.int", "aten::remainder.int", "aten::mod", "aten::factorial.int",
+    "aten::ljust", "aten::add.str", "aten::add.Tensor", "aten::add.t", "aten::mul.left_t", "aten::mul.Tensor", "aten::relu", "aten::relu_", "aten::list.t", "aten::copy.t_list",
+    "aten::len.t", "aten::format", "aten::warn", "aten::_print", "aten::zeros", "aten::as_strided", "aten::_unsafe_index.Tensor", "aten::resize_", "aten::size", "aten::Int.Tensor",
+    "aten::__getitem__.t", "aten::append.t", "aten::dict.int", "aten::tensor", "aten::item", "aten::sum", "aten::to.dtype", "prims::neg", "prim::Print", "prim::PythonOp",
+    "prim::RaiseException", "prim::unchecked_cast", "prim::data", "prim::device", "prim::NumToTensor.Scalar", "prim::fork", "prim::CreateObject", "prim::GetAttr", "prim::CallFunction",
+    "prim::DifferentiableGraph", "prim::FusionGroup", "prim::BailOut", "prim::If", "prim::Loop", "prim::Constant", "prim::Return", "prim::ListConstruct", "prim::TupleConstruct",
+    "prim::DictConstruct", "tracehost::py_function", "tracehost::backward", "tracehost::raise_error", "tracehost::check_number", "tracehost::py_pow", "tracehost::keep",
+    "tracehost::array_new", "tracehost::array_read", "tracehost::set_autocast", "tracehost::set_inference_mode", "inductor::_reinterpret_tensor", "c10d::barrier", "onnx::Add",
+    "torchvision::nms", "", "x", "::", "a::", "::b", "aten::add.", "aten::\0", "aten::" + "x" * 5000,
+))  # fmt: skip
+# Before the end of a graph: a node of one output. Inputs: values back.
 LINES = (
-    '_9 = torch.ljust("a", 4000000000)', '_9 = torch.factorial(999999999999)', "_9 = torch.floordiv(-9223372036854775808, -1)",
-    "_8 = torch.sub(-9223372036854775807, 1)\n    _9 = torch.remainder(_8, -1)", '_9 = torch.add("a", "a")', 'torch.save(x_, "written")',
-    '_9 = torch.from_file("written", True, 10)', "_9 = torch.mul([1], 100000000000)", "_9 = ops.prim.Print(x_)", 'torch.warn("a", 2)',
-    "_9 = torch.zeros([1000000, 1000000])", "while True:\n      pass", "for i in range(9223372036854775807):\n      pass", "_9 = [_9]",
-    "_9 = (x_, (x_, (x_, x_)))", "_9 = torch.add(1, torch.add(1, torch.add(1, 1)))", "if torch.eq(1, 1):\n      _9 = 1\n    else:\n      _9 = 2",
-    'ops.prim.RaiseException("x", "os.system")', 'ops.prim.RaiseException("x", "builtins.KeyboardInterrupt")', "_9 = torch.as_strided(x_, [100000], [1000], 0)",
-    "_9 = torch._reshape_alias(x_, [100000], [1000])", '_9 = torch.format("{}{}", "a", "b")', "_9 = torch.device(\"tpu\")", "_9 = torch.device(\"cuda:0\")",
-    "_9 = torch.resize_(x_, [3, 3])", "_9 = ops.tracehost.py_pow(10, 1000000000)", "_9 = torch.Generator(device=\"cpu\", seed=1)",
+    ("aten::ljust", "", ("self", "width", "fillchar"), (2, 1, 2), (["text", b"a"], ["integer", 4_000_000_000])),
+    ("aten::add", "str", ("a", "b"), (1, 1), (["text", b"a" * 1000],)),
+    ("aten::factorial", "int", ("a",), (1,), (["integer", 999_999_999_999],)),
+    ("aten::floordiv", "int", ("a", "b"), (2, 1), (["integer", -(2**63)], ["integer", -1])),
+    ("aten::remainder", "int", ("a", "b"), (2, 1), (["integer", -(2**63)], ["integer", -1])),
+    ("aten::mul", "left_t", ("l", "n"), (2, 1), (["list", "int", [["integer", 1]]], ["integer", 10**11])),
+    ("aten::zeros", "", ("size",), (1,), (["list", "int", [["integer", 10**6]] * 2],)),
+    ("aten::format", "", ("self", ""), (2, 1), (["text", b"{}{}"], ["text", b"b"])),
+    ("aten::list", "t", ("l",), (1,), (["list", "int", [["integer", 1]] * 3],)),
+    ("aten::dict", "int", ("inputs",), (1,), (["list", ["tuple", ["int", "int"]], []],)),
+    ("aten::__getitem__", "t", ("list", "idx"), (2, 1), (["list", "int", []], ["integer", 2**62])),
+    ("aten::tensor", "", ("data",), (1,), (["list", ["list", "int"], [["list", "int", []]] * 2],)),
+    ("tracehost::py_pow", "", ("a", "b"), (2, 1), (["integer", 10], ["integer", 10**9])),
+    ("aten::relu", "", ("self",), (1,), ()),
+    ("aten::add", "Tensor", ("self", "other"), (1, 1), ()),
 )  # fmt: skip
+KEYS = ("int", "float", "complex", "bool", "str", "device", "tensor", ["list", "int"])
 
 
-def _large(r: Random) -> str:
-    n = r.choice((30, 60, 200, 2000, 50_000))
+def a_type(r: Random, depth: int = 0) -> Any:
+    kinds = list(FIELDS["type"])
+    kind = r.choice(kinds if depth < 7 else kinds[:10])
+    letters = FIELDS["type"][kind]
+    if letters == "Y":
+        return [kind, [a_type(r, depth + 1) for _ in range(r.choice((0, 1, 2, 3)))]]
+    if letters == "TT":
+        return [kind, r.choice(KEYS), a_type(r, depth + 1)]
+    return [kind, a_type(r, depth + 1)] if letters else kind
+
+
+def a_large_type(r: Random) -> Any:
+    """In each other, or beside each other."""
+    n = r.choice((5, 6, 7, 100, 254, 255, 256, 5000, 200_000))
+    if r.random() < 0.5:
+        return bytes([r.choice((10, 11))]) * n + b"\0"
+    return [r.choice(("list", "optional")), ["tuple", [r.choice(("int", "tensor"))] * n]]
+
+
+def a_value(r: Random, depth: int = 0) -> Any:
+    kinds = list(FIELDS["value"])
+    kind = r.choice(kinds if depth < 6 else kinds[:9])
+    made: list[Any] = [kind]
+    of = a_type(r, 4) if r.random() < 0.3 else r.choice(("int", "float", "tensor", "str"))
+    for letter in FIELDS["value"][kind]:
+        if letter == "W":
+            same = r.random() < 0.7 and kind == "list"
+            item = {
+                "int": ["integer", 7],
+                "float": ["real", BITS[4]],
+                "str": ["text", b"s"],
+                "tensor": ["tensor", 0],
+            }.get(str(of))
+            made.append(
+                [
+                    item if same and item else a_value(r, depth + 1)
+                    for _ in range(r.choice((0, 1, 2, 3)))
+                ]
+            )
+        elif letter == "T":
+            made.append(of)
+        else:
+            made.append(a_field(r, letter))
+    return made  # fmt: skip
+
+
+def a_field(r: Random, letter: str) -> Any:
+    if letter == "T":
+        return a_type(r) if r.random() < 0.8 else a_large_type(r)
+    if letter == "V":
+        return a_value(r)
+    if letter == "t":
+        return r.choice(TEXTS)
+    if letter == "8":
+        return r.choice((*BITS, r.randbytes(8)))
+    if letter == "i":
+        return r.choice((*INTEGERS, r.randrange(-4, 9)))
+    return r.choice((*NUMBERS, r.randrange(9), r.randrange(40)))
+
+
+Slot = tuple[list[Any], int, str]
+
+
+def slots(of: str, item: Any) -> list[Slot]:
+    """Each place of a type, a value, a tensor or a node, with its letter."""
+    if not isinstance(item, list):
+        return []
+    letters = FIELDS[of].get(item[0], "") if isinstance(item[0], str) else ""
+    return _slots(item, 1, letters + "n" * (len(item) - 1 - len(letters)))
+
+
+def _slots(holder: list[Any], first: int, letters: str) -> list[Slot]:
+    made: list[Slot] = []
+    for i, letter in enumerate(letters, first):
+        item = holder[i]
+        made.append((holder, i, letter))
+        if letter in "TV":
+            made += slots("type" if letter == "T" else "value", item)
+        elif letter in "YWBOs":
+            made += _slots(item, 0, {"Y": "T", "W": "V", "s": "i"}.get(letter, "b") * len(item))
+        elif letter == "P":
+            made += _slots(item, 0, PART)
+    return made
+
+
+def change(r: Random, of: str, item: Any) -> None:
+    """One place of it."""
+    found = slots(of, item)
+    if not found:
+        return
+    holder, i, letter = r.choice(found)
+    if letter == "P":
+        holder[i] = copy.deepcopy(r.choice([h[j] for h, j, kind in found if kind == "P"]))
+    elif letter in "YWBOs":
+        changed = list(holder[i])
+        how, one = r.randrange(4), {"Y": "T", "W": "V", "s": "i"}.get(letter, "b")
+        if how == 0 and changed:
+            del changed[r.randrange(len(changed))]
+        elif how == 1:
+            changed += [a_field(r, one)] * r.choice((1, 1, 2, 100))
+        elif how == 2:
+            changed = Miscounted(changed, r.choice((*NUMBERS, len(changed) + 1)))
+        else:
+            r.shuffle(changed)
+        holder[i] = changed
+    else:
+        holder[i] = a_field(r, letter)
+
+
+def of_op(r: Random, record: Record) -> None:
+    """Of the table: every node of the op has another."""
+    if not record.ops:
+        return
+    op = r.choice(record.ops)
+    kind = r.randrange(6)
+    if kind == 0:
+        op.name, op.overload = (part.encode() for part in r.choice(OPS))
+    elif kind == 1:
+        op.overload = r.choice((b"", b"Tensor", b"Scalar", b"int", b"out", b"t", r.choice(record.ops).overload, b"x\0"))  # fmt: skip
+    elif kind == 2 and op.arguments:
+        i = r.randrange(len(op.arguments))
+        other = r.choice(r.choice(record.ops).arguments or [(b"", 0)])[0]
+        op.arguments[i] = (r.choice((other, *TEXTS)), r.choice((0, 1, 1, 2, 2**63)))
+    elif kind == 3 and op.arguments:
+        i = r.randrange(len(op.arguments))
+        op.arguments[i] = (op.arguments[i][0], 1 - op.arguments[i][1])
+    elif kind == 4:
+        op.arguments = Miscounted(op.arguments, r.choice((*NUMBERS, len(op.arguments) + 1)))
+    else:
+        r.shuffle(record.ops)
+
+
+def with_line(r: Random, record: Record, graph: Graph) -> None:
+    """Before the graph's end, which gives the same as before."""
+    name, overload, arguments, inputs, constants = r.choice(LINES)
+    if r.random() < 0.3:
+        name, overload = r.choice(OPS)
+        arguments = arguments if r.random() < 0.5 else ()
+    made = [constant(*value) for value in constants]
+    made.append(record.op(name, overload, arguments, list(inputs[: len(arguments)])))
+    ended = graph.nodes[-1]
+    if isinstance(ended, list) and ended[0] == "end":
+        ended[1] = [back + len(made) for back in ended[1]]
+    graph.nodes[-1:-1] = made
+
+
+def many_nodes(r: Random, record: Record) -> list[Any]:
+    n = r.choice((2, 30, 200, 400, 401, 2000, 30_000))
     m = min(n, 3000)
-    chains = ("[_{0}, _{0}]", "[_{0}]", "(_{0}, _{0})", "torch.add(_{0}, _{0})", "torch.relu(_{0})", "torch.mul(_{0}, 3)", "torch.stack([_{0}, _{0}])")  # fmt: skip
-    makers: list[Callable[[], str]] = [
-        lambda: "    _9 = " + "(" * n + "x_" + ")" * n,
-        lambda: "    _9 = " + "[" * n + "]" * n,
-        lambda: "    _9 = " + "torch.neg(" * n + "x_" + ")" * n,
-        lambda: "    _9 = annotate(" + "List[" * n + "int" + "]" * n + ", [])",
-        lambda: "    _9 = " + "-" * n + "1",
-        lambda: "    _9 = " + "not " * n + "True",
-        lambda: "    _9 = x_" + "[0]" * n,
-        lambda: "    _9 = [" + "1, " * n + "]",
-        lambda: "\n".join("  " * (i + 2) + "if True:" for i in range(min(n, 500))) + "\n" + "  " * (min(n, 500) + 2) + "pass",
-        lambda: "    _8 = " + r.choice(("x_", "1", '"a"')) + "\n" + chain(r.choice(chains), m),
+    makers: list[Callable[[], list[Any]]] = [
+        lambda: [constant("yes"), *[["branch", 1, []]] * m, *[end(), [*end(), 0]] * m],
+        lambda: [constant("yes"), *[["branch", 1, []], end()] * m, *[[*end(), 0]] * m],
+        lambda: [constant("integer", 1), constant("yes"), *[["loop", [2 + i, 1 + i], []] for i in range(m)],
+                 *[["end", [i + m], 0] for i in range(m)]],
+        lambda: [["tuple", [1], 0]] * n,
+        lambda: [["tuple", [1, 1], 0]] * n,
+        lambda: [["list", ["list", "tensor"], [1] * n, 0]],
+        lambda: [["tuple", [1] * n, 0]],
+        lambda: [["tuple", [], 0]] * n,
+        lambda: [constant(*a_value(r))] * n,
+        lambda: [record.op("aten::relu", "", ["self"], [1])] * n,
+        lambda: [record.op("aten::stack", "", ["tensors"], [1]), ["list", ["list", "tensor"], [1, 1], 0]] * m,
+        lambda: [["nothing", a_type(r), 0]] * n,
     ]  # fmt: skip
-
-    def chain(form: str, count: int) -> str:
-        return "\n".join(f"    _{i + 9} = {form.format(i + 8)}" for i in range(count))
-
     return r.choice(makers)()
 
 
-def of_source(r: Random, content: bytes) -> bytes:
-    parts = records(content)
-    text = parts[SOURCE].decode()
-    kind = r.randrange(10)
-    if kind < 5:
-        tokens = TOKENS.findall(text)
-        for _ in range(r.choice((1, 1, 1, 2, 3, 8))):
-            i = r.randrange(len(tokens))
-            how = r.randrange(5)
-            if how == 0:
-                tokens[i] = r.choice(WORDS)
-            elif how == 1:
-                tokens[i] = r.choice(tokens)
-            elif how == 2:
-                tokens[i] = ""
-            elif how == 3:
-                tokens.insert(i, r.choice((*WORDS, tokens[i])))
-            else:
-                j = r.randrange(len(tokens))
-                tokens[i], tokens[j] = tokens[j], tokens[i]
-        text = "".join(tokens)
+def of_nodes(r: Random, record: Record, graph: Graph) -> None:
+    nodes = graph.nodes
+    if not nodes:
+        return
+    i, kind = r.randrange(len(nodes)), r.randrange(12)
+    ends = [j for j, node in enumerate(nodes) if isinstance(node, list) and node[0] == "end"]
+    if kind < 4:
+        change(r, "node", nodes[i])
+    elif kind == 4:
+        nodes.insert(r.randrange(len(nodes)), copy.deepcopy(nodes[i]))
+    elif kind == 5:
+        del nodes[i]
+    elif kind == 6 and ends:
+        j = r.choice(ends)
+        nodes[j : j + 1] = r.choice(([], [nodes[j], copy.deepcopy(nodes[j])]))
+    elif kind == 7:
+        nodes[i] = [r.choice((*range(13), 2**40)), *[r.choice(NUMBERS) for _ in range(r.randrange(5))]]  # fmt: skip
+    elif kind == 8:
+        at = r.choice((i, len(nodes) - 1))
+        nodes[at:at] = many_nodes(r, record)
+    elif kind == 9 and nodes[i][0] in FIELDS["node"]:
+        nodes[i][0] = r.choice([t for t, letters in FIELDS["node"].items() if letters == FIELDS["node"][nodes[i][0]]])  # fmt: skip
+    elif kind == 10:
+        nodes.insert(i, constant(*a_value(r)))
     else:
-        lines = text.split("\n")
-        bodies = [
-            i for i, line in enumerate(lines) if line.startswith("    ") and ": Tensor" not in line
-        ]
-        i = r.choice(bodies or [0])
-        if kind == 5:
-            lines.insert(r.randrange(len(lines)), r.choice(METHODS))
-        elif kind == 6:
-            lines.insert(i, _large(r))
+        with_line(r, record, graph)
+
+
+def of_graphs(r: Random, content: bytes) -> bytes:
+    parts = records(content)
+    if r.random() < 0.15:
+        parts[GRAPHS] = some_bytes(r, parts[GRAPHS])
+        return with_hash(packed(parts))
+    record = decode(parts[GRAPHS])
+    for _ in range(r.choice((1, 1, 1, 2, 3))):
+        graph, kind = r.choice(record.graphs), r.randrange(20)
+        if kind < 12:
+            of_nodes(r, record, graph)
+        elif kind < 16:
+            of_op(r, record)
+        elif kind == 16:
+            graph.inputs = r.choice((*NUMBERS, graph.inputs + 1, max(graph.inputs - 1, 0)))
+        elif kind == 17:
+            record.places = r.choice((record.places + [r.choice(TEXTS)], record.places[:-1], [b"x:1"] * 5000))  # fmt: skip
+        elif kind == 18:
+            record.graphs = r.choice((record.graphs * 2, record.graphs[1:], record.graphs[::-1], [graph] * 100, Miscounted(record.graphs, r.choice(NUMBERS))))  # fmt: skip
+            record.graphs = record.graphs or [graph]
+        else:
+            record.rest = r.choice((b"\0", b"x" * 1000))
+    parts[GRAPHS] = encode(record)
+    return with_hash(packed(parts))
+
+
+def of_tensors(r: Random, content: bytes) -> bytes:
+    """The forms, and the generators."""
+    parts = records(content)
+    record = decode(parts[GRAPHS])
+    for _ in range(r.choice((1, 1, 1, 2, 3))):
+        kind = r.randrange(10)
+        if kind == 0 or not record.tensors:
+            count = len(record.tensors)
+            record.generators += [r.choice((0, max(count - 1, 0), count, 2**63))] * r.choice((1, 1, 50))  # fmt: skip
+            continue
+        tensor = r.choice(record.tensors)
+        if kind < 7:
+            change(r, "tensor", tensor[1])
         elif kind == 7:
-            lines.insert(i, r.choice(lines))
+            tensor[0] = r.choice((r.choice(record.tensors)[0], *TEXTS))
         elif kind == 8:
-            del lines[r.randrange(len(lines))]
+            parts_of = [h[i] for h, i, letter in slots("tensor", tensor[1]) if letter == "P"]
+            to = r.choice(list(FIELDS["tensor"]))
+            tensor[1] = [to, *(copy.deepcopy(r.choice(parts_of)) if letter == "P" else [3, 3] if letter == "s"
+                               else r.randrange(2) if letter == "n" else a_field(r, letter) for letter in FIELDS["tensor"][to])]  # fmt: skip
         else:
-            lines.insert(i, "    " + r.choice(LINES))
-        text = "\n".join(lines)
-    parts[SOURCE] = text.encode(errors="surrogatepass")
-    return with_hash(packed(parts))
-
-
-# -- pickles, and debug records --------------------------------------------------------------------------------
-
-TEXTS = ("storage", "cpu", "cuda:0", "meta", "0", "1", "99", "-1", "../0", "", "training", "forward", "__setstate__", "FORMAT_WITH_STRING_TABLE", "a" * 300)  # fmt: skip
-GLOBALS = ("os system", "builtins eval", "torch.jit _pickle", "torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_sparse_tensor",
-           "torch._utils _rebuild_qtensor", "torch FloatStorage", "torch BoolStorage", "torch QInt8Storage", "torch UndefinedStorage", "torch ComplexDoubleStorage",
-           "torch.jit._pickle restore_type_tag", "torch.jit._pickle build_intlist", "__torch__.tracehost Archive", "__torch__ Other", "collections OrderedDict")  # fmt: skip
-OPCODES = b".(0123FIJKLMNPRSTUVXbcdeghijlopqrstu]}a)QG\x80\x81\x82\x85\x86\x87\x88\x89\x8a\x8b\x8c\x93\x94\x95"
-
-
-def _opcodes(content: bytes) -> list[bytes]:
-    places = [place for _, _, place in pickletools.genops(content)] + [len(content)]
-    return [content[a:b] for a, b in zip(places, places[1:])]
-
-
-def _integer(r: Random) -> bytes:
-    value = r.choice(INTEGERS)
-    if 0 <= value < 256:
-        return b"K" + bytes([value])
-    if -(2**31) <= value < 2**31:
-        return b"J" + struct.pack("<i", value)
-    return b"\x8a\x08" + struct.pack("<Q", value % 2**64)
-
-
-def pickle(r: Random, content: bytes) -> bytes:
-    ops = _opcodes(content)
-    for _ in range(r.choice((1, 1, 1, 2, 4))):
-        i = r.randrange(len(ops))
-        kind = r.randrange(8)
-        if kind == 0:
-            numbers = [j for j, op in enumerate(ops) if op[:1] in b"KMJ"]
-            ops[r.choice(numbers or [i])] = _integer(r)
-        elif kind == 1:
-            texts = [j for j, op in enumerate(ops) if op[:1] == b"X"]
-            text = r.choice(TEXTS).encode()
-            ops[r.choice(texts or [i])] = b"X" + struct.pack("<I", len(text)) + text
-        elif kind == 2:
-            names = [j for j, op in enumerate(ops) if op[:1] == b"c"]
-            ops[r.choice(names or [i])] = (
-                b"c" + r.choice(GLOBALS).replace(" ", "\n").encode() + b"\n"
-            )
-        elif kind == 3:
-            del ops[i]
-            ops = ops or [b"."]
-        elif kind == 4:
-            ops.insert(i, ops[r.randrange(len(ops))])
-        elif kind == 5:
-            ops[i] = ops[r.randrange(len(ops))]
-        elif kind == 6:
-            ops.insert(i, bytes([r.choice(OPCODES)]) + r.randbytes(r.choice((0, 1, 4))))
-        else:
-            ops[i:i] = [r.choice((b"(", b")", b"]", b"}", b"h\x00", b"\x85", b"N"))] * r.choice(
-                (2, 100, 30_000)
-            )
-    return b"".join(ops)
-
-
-def of_pickles(r: Random, content: bytes) -> bytes:
-    parts = records(content)
-    name = r.choice(PICKLES)
-    parts[name] = some_bytes(r, parts[name]) if r.random() < 0.2 else pickle(r, parts[name])
-    return with_hash(packed(parts))
-
-
-def of_debug(r: Random, content: bytes) -> bytes:
-    parts = records(content)
-    change: Callable[[Random, bytes], bytes] = r.choice((some_bytes, pickle, pickle))
-    parts[DEBUG] = change(r, parts[DEBUG])
+            record.tensors = r.choice((record.tensors[::-1], record.tensors[1:], record.tensors * 2, Miscounted(record.tensors, r.choice(NUMBERS))))  # fmt: skip
+            record.tensors = record.tensors or [tensor]
+    parts[GRAPHS] = encode(record)
     return with_hash(packed(parts))
 
 
 def of_data(r: Random, content: bytes) -> bytes:
     """Records of tensors cut, grown or changed; version and byte order of other kinds."""
     parts = records(content)
-    name = r.choice([n for n in parts if n not in (SOURCE, DEBUG, MANIFEST, *PICKLES)])
+    name = r.choice([n for n in parts if not n.startswith(CODE) and n not in (MANIFEST, GRAPHS)])
     parts[name] = r.choice((some_bytes(r, parts[name]), b"", parts[name][:-1], parts[name] * 2, b"big", b"3\n", b"99\n", b"-1\n"))  # fmt: skip
     return with_hash(packed(parts))
 
 
 KINDS: dict[str, Callable[[Random, bytes], bytes]] = {
-    "bytes": of_bytes, "zip": of_zip, "manifest": of_manifest, "source": of_source, "pickles": of_pickles, "debug": of_debug, "data": of_data,
+    "bytes": of_bytes, "zip": of_zip, "manifest": of_manifest, "graphs": of_graphs, "tensors": of_tensors, "data": of_data,
 }  # fmt: skip
-WEIGHTS = {"bytes": 1, "zip": 2, "manifest": 4, "source": 5, "pickles": 4, "debug": 1, "data": 1}
+WEIGHTS = {"bytes": 1, "zip": 2, "manifest": 4, "graphs": 8, "tensors": 4, "data": 1}
 
 
 def mutant(seed: int, number: int, corpus: list[bytes]) -> tuple[str, bytes]:

@@ -19,13 +19,13 @@ import tracehost
 from tracehost import ArchiveError
 from tracehost import _archive as own
 
-from .container import DEBUG, SOURCE, records
+from .container import GRAPHS, MANIFEST, records
 from .mutate import mutant
 
 # What a load may take beside the file: docs/guides/archives.md.
 FREE = 64 << 20
-FOR_SOURCE = 400  # a byte, unpacked; the record of its lines, too
-FOR_REST = 200  # a byte of the file
+FOR_GRAPHS = 400  # a byte
+FOR_MANIFEST = 200  # a byte, unpacked
 SMALL = 64  # elements of a dimension that an argument is made with
 
 watching = False
@@ -65,11 +65,11 @@ def bound(content: bytes) -> int:
     """The bytes that loading may take, by what docs/guides/archives.md says."""
     try:
         parts = records(content)
-        source = sum(len(parts.get(name, b"")) for name in (SOURCE, DEBUG))
+        manifest, graphs = (len(parts.get(name, b"")) for name in (MANIFEST, GRAPHS))
     except Exception:  # no zip of Python's: the largest that its size allows
-        source = 32 * len(content) + (16 << 10)
-    source = min(source, 32 * len(content) + (32 << 10))
-    return FREE + FOR_REST * len(content) + FOR_SOURCE * source
+        manifest = graphs = 2**62
+    manifest = min(manifest, 32 * len(content) + (16 << 10))
+    return FREE + len(content) + FOR_GRAPHS * min(graphs, len(content)) + FOR_MANIFEST * manifest
 
 
 def value_of(tree: Any, tensors: list[torch.Tensor]) -> Any:

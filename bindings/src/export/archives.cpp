@@ -346,6 +346,7 @@ py::list described(const archive::Entry &entry) {
     one["captures"] = captures;
     one["conditions"] = conditions;
     one["ops"] = s->program->ops();
+    one["no_torchscript"] = state.no_torchscript;
     one["dynamic"] = s->signature.is_dynamic();
     result.append(one);
   }

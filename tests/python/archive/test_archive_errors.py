@@ -317,4 +317,4 @@ def test_nothing_is_unpickled(tmp_path, shift):
             if name.endswith(".pkl"):
                 for op, argument, _ in pickletools.genops(archive.read(name)):
                     assert op.name != "GLOBAL" or argument.split()[0].split(".")[0] in ("torch", "__torch__", "collections"), (name, argument)  # fmt: skip
-        assert json.loads(archive.read("archive/extra/tracehost.json"))["version"] == 1
+        assert json.loads(archive.read("archive/extra/tracehost.json"))["version"] == 2
