@@ -37,6 +37,7 @@ endforeach()
 target_link_libraries(tracehost_core PUBLIC tracehost_headers "$<BUILD_INTERFACE:fmt::fmt-header-only>"
   "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
 target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XXHASH_INCLUDE}")
+target_link_libraries(tracehost_core PRIVATE OpenSSL::Crypto)
 if(TRACEHOST_XBYAK_INCLUDE)
   target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XBYAK_INCLUDE}")
 endif()

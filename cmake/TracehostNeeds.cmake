@@ -23,6 +23,10 @@ if(CMAKE_CXX_COMPILER) # without one, packages are not found that are there
   if(NOT TRACEHOST_XXHASH_INCLUDE)
     list(APPEND missing libxxhash-dev)
   endif()
+  find_package(OpenSSL QUIET COMPONENTS Crypto)
+  if(NOT OPENSSL_CRYPTO_LIBRARY)
+    list(APPEND missing libssl-dev)
+  endif()
   # Optional (libxbyak-dev). Without it tapes have no regions of machine code.
   find_path(TRACEHOST_XBYAK_INCLUDE xbyak/xbyak.h DOC "Folder of xbyak/xbyak.h, which writes machine code; may be absent")
   if(TRACEHOST_BUILD_CLI)

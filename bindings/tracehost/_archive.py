@@ -238,6 +238,7 @@ class Archive(Mapping[str, ArchivedFunction]):
         self.tracehost: str = facts["tracehost"]  # versions that wrote it
         self.torch: str = facts["torch"]
         self.hash: str = facts["hash"]
+        self.sha256: str = facts["sha256"]
         self.metadata: dict[str, str] = facts["metadata"]  # of whoever saved it
         self.device = torch.device(facts["device"])
 
@@ -265,6 +266,8 @@ def load(
     path: str | bytes | os.PathLike[Any],
     device: str | torch.device | None = None,
     optimize: str | None = None,
+    *,
+    sha256: str | None = None,
 ) -> Archive:
     """Read an archive: its functions by name.
 
@@ -276,16 +279,18 @@ def load(
         device: where to put tensors and ops that were on the device of the trace; default: there.
         optimize: "exact": settled calls run on kernel tapes, with the same bits; "off"; default: TRACEHOST_OPTIMIZE,
             else "exact" on the CPU and "off" on other devices.
+        sha256: the SHA-256 that the file must have: 64 hex digits, as `sha256sum` and `tracehost inspect` print
+            it. It is computed over the very bytes that are then read. "": any; `Archive.sha256` has it.
 
     Raises:
         ValueError: another `optimize`.
         ArchiveError: the file is not there, cut off, damaged, no archive, or of a newer format; or the
-            device is not here.
+            device is not here; or the file has another SHA-256.
     """
     given = None if device is None else str(torch.device(device))
     level = _optimize_level(optimize)
     try:
-        return Archive(_tracehost.read_archive(os.fsencode(path), given, level))
+        return Archive(_tracehost.read_archive(os.fsencode(path), given, level, sha256))
     except (ArchiveError, MemoryError):
         raise
     except Exception as error:  # a value that Python does not take
@@ -405,6 +410,8 @@ def describe(archive: Archive) -> str:
         f"tracehost {archive.tracehost}, torch {archive.torch}, {archive.device}",
         f"hash {archive.hash}",
     ]
+    if archive.sha256:
+        lines.append(f"sha256 {archive.sha256}")
     tensors: dict[str, torch.Tensor] = {}
     number = 0
     for function in archive.values():

@@ -49,7 +49,7 @@ def main(words: list[str], files: list[str]) -> int:
 def _text(file: str, options: Options) -> str:
     if options.json:
         return json.dumps(_archive.manifest_of(file), indent=1)
-    archive = tracehost.load(file, device=device(options.device))
+    archive = tracehost.load(file, device=device(options.device), sha256="")
     if options.graph is not None:
         return str(_archive.graph_of(archive, options.graph))
     if options.code is not None:

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Specializations on disk.
@@ -73,6 +74,7 @@ struct Contents {
   int version = 0;               ///< of the format
   std::string tracehost, torch;  ///< versions that wrote it
   std::string hash;              ///< `xxh3:0123...`, of the file
+  std::string sha256;            ///< of the file, in hex, if ReadOptions asks for it
   c10::Device device = at::kCPU; ///< where it was loaded to
   std::vector<Entry> functions;
   std::map<std::string, std::string> metadata; ///< the writer's own
@@ -83,21 +85,22 @@ struct Contents {
 
 /// Where an archive is.
 struct Input {
-  std::string path;                 ///< of `bytes`, if there are any: what messages call them
-  std::optional<std::string> bytes; ///< of a file
+  std::string path;                      ///< of `bytes`, if there are any: what messages call them
+  std::optional<std::string_view> bytes; ///< of a file; copied
 };
 
 struct ReadOptions {
   std::optional<c10::Device> device = std::nullopt; ///< for what was on the device of the trace
   std::vector<std::string> functions = {};          ///< these alone; empty: all
   std::optional<Optimize> optimize = std::nullopt;  ///< none: tape::by_default()
+  /// The SHA-256 that the file must have, in hex. Empty: any, and it is computed.
+  std::optional<std::string> sha256 = std::nullopt;
 };
 
 /// Throws Error, with a sentence that names the file, for anything that is wrong with it.
 Contents read(const Input &input, const ReadOptions &options);
 /// Reads all of a file.
-Contents read(const std::string &path, std::optional<c10::Device> device = std::nullopt,
-              std::optional<Optimize> optimize = std::nullopt);
+Contents read(const std::string &path);
 
 /// Makes functions read other tensors (State::captures), by the names of State::attributes: their
 /// Specializations become new ones with the same Programs. Throws Error for a name that is not

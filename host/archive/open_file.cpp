@@ -8,11 +8,14 @@
 
 #include <fmt/format.h>
 
+#include <openssl/evp.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -92,6 +95,17 @@ OpenFile::OpenFile(const std::string &name, c10::DataPtr memory, std::size_t siz
   if (all.substr(size_ - kDigits) != hash_)
     throw Error(
         fmt::format("{} is damaged: it is not what was written. Copy or save it again.", name));
+}
+
+std::string OpenFile::sha256() const {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  if (EVP_Digest(memory_.get(), size_, digest.data(), &size, EVP_sha256(), nullptr) != 1)
+    throw Error("OpenSSL has no SHA-256 here");
+  std::string digits;
+  for (unsigned int i = 0; i < size; ++i)
+    digits += fmt::format("{:02x}", digest[i]);
+  return digits;
 }
 
 std::shared_ptr<const OpenFile> OpenFile::read(const std::string &path) {

@@ -28,6 +28,8 @@ public:
 
   std::string_view bytes() const { return {static_cast<const char *>(memory_.get()), size_}; }
   const std::string &hash() const { return hash_; }
+  /// The SHA-256 of all bytes, in hex: what `sha256sum` prints. Computed when it is asked for.
+  std::string sha256() const;
 
 private:
   OpenFile(const std::string &name, c10::DataPtr memory, std::size_t size);

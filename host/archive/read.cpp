@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace tracehost::archive {
@@ -173,10 +174,34 @@ void choose(Manifest &manifest, const std::vector<std::string> &names) {
   });
 }
 
+/// The file's, if it is asked for.
+std::string checked_digest(const OpenFile &file, const std::optional<std::string> &wanted) {
+  if (!wanted)
+    return {};
+  std::string expected = *wanted;
+  for (char &c : expected)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::size_t digits = 64;
+  if (!expected.empty() && (expected.size() != digits ||
+                            expected.find_first_not_of("0123456789abcdef") != std::string::npos))
+    throw Error(
+        fmt::format("sha256='{}' is no SHA-256: give its {} hex digits, as sha256sum prints "
+                    "them",
+                    *wanted, digits));
+  std::string found = file.sha256();
+  if (!expected.empty() && expected != found)
+    throw Error(
+        fmt::format("its SHA-256 is {}, not {}. Fetch the file that has this digest, or give "
+                    "the digest of the one that is there.",
+                    found, expected));
+  return found;
+}
+
 Contents load(const Input &input, const ReadOptions &options) {
   const c10::InferenceMode off(false); // what is read serves any mode
   const auto &[path, bytes] = input;
   const auto file = bytes ? OpenFile::copy(path, *bytes) : OpenFile::read(path);
+  const std::string sha256 = checked_digest(*file, options.sha256);
   const Opened opened(file);
   Manifest manifest = opened.manifest();
   choose(manifest, options.functions);
@@ -190,6 +215,7 @@ Contents load(const Input &input, const ReadOptions &options) {
                     manifest.tracehost,
                     manifest.torch,
                     "xxh3:" + file->hash(),
+                    sha256,
                     move.to,
                     {},
                     std::move(manifest.metadata)};
@@ -221,9 +247,6 @@ Contents read(const Input &input, const ReadOptions &options) {
   return with_path(input.path, [&] { return load(input, options); });
 }
 
-Contents read(const std::string &path, std::optional<c10::Device> device,
-              std::optional<Optimize> optimize) {
-  return read({path, std::nullopt}, {device, {}, optimize});
-}
+Contents read(const std::string &path) { return read({path, std::nullopt}, {}); }
 
 } // namespace tracehost::archive

@@ -97,8 +97,10 @@ std::optional<Optimize> optimize_of(const std::string &text) {
 }
 
 archive::Contents read(const archive::Input &input, const LoadOptions &options) {
-  const archive::ReadOptions how{device_of(options.device), options.functions,
-                                 optimize_of(options.optimize)};
+  archive::ReadOptions how{device_of(options.device), options.functions,
+                           optimize_of(options.optimize)};
+  if (!options.sha256.empty())
+    how.sha256 = options.sha256;
   try {
     return archive::read(input, how);
   } catch (const archive::Error &e) {
@@ -121,7 +123,7 @@ Archive Archive::load_from_memory(std::span<const char> bytes, const LoadOptions
   check_torch(torch_major, torch_minor);
   Archive result;
   result.state_ =
-      std::make_shared<State>(read({name, std::string(bytes.data(), bytes.size())}, options));
+      std::make_shared<State>(read({name, std::string_view(bytes.data(), bytes.size())}, options));
   return result;
 }
 
@@ -166,6 +168,8 @@ std::vector<std::string> Archive::names() const {
 
 const std::string &Archive::path() const { return state().contents.path; }
 const std::string &Archive::hash() const { return state().contents.hash; }
+
+const std::string &Archive::sha256() const { return state().contents.sha256; }
 const std::map<std::string, std::string> &Archive::metadata() const {
   return state().contents.metadata;
 }

@@ -365,12 +365,14 @@ py::object tensors(const archive::Entry &entry) {
 }
 
 std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device,
-                             int optimize) {
+                             int optimize, const std::optional<std::string> &sha256) {
   std::optional<c10::Device> to;
   if (device)
     to = c10::Device(*device);
-  return without_gil(
-      [&] { return std::make_unique<Loaded>(archive::read(path, to, Optimize(optimize))); });
+  return without_gil([&] {
+    return std::make_unique<Loaded>(
+        archive::read({path, std::nullopt}, {to, {}, Optimize(optimize), sha256}));
+  });
 }
 
 } // namespace
@@ -415,6 +417,7 @@ void add_archives(py::module_ &module) {
         facts["tracehost"] = c.tracehost;
         facts["torch"] = c.torch;
         facts["hash"] = c.hash;
+        facts["sha256"] = c.sha256;
         facts["device"] = c.device.str();
         facts["metadata"] = c.metadata;
         return facts;

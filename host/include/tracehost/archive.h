@@ -26,6 +26,9 @@ struct LoadOptions {
   /// `exact`: settled calls run on kernel tapes, those on CUDA devices as CUDA graphs; `off`;
   /// empty: as TRACEHOST_OPTIMIZE says, else on kernel tapes alone.
   std::string optimize = {};
+  /// The SHA-256 that the file must have, 64 hex digits, as `sha256sum` prints it; empty: any. It
+  /// is computed over the very bytes that are then read.
+  std::string sha256 = {};
 };
 
 /// What `tracehost.save` wrote in Python. A handle, cheap to copy; its Functions live on without
@@ -54,6 +57,8 @@ public:
   const std::string &path() const;
   /// The hash of the bytes that were read: `xxh3:0123...`.
   const std::string &hash() const;
+  /// Their SHA-256, in hex, if LoadOptions has one; else empty.
+  const std::string &sha256() const;
   /// What `tracehost.save(..., metadata={...})` was given.
   const std::map<std::string, std::string> &metadata() const;
 

@@ -192,14 +192,15 @@ TEST_F(RuntimeArchive, SettledCallsRunOnTapesWhereTheLoadSaysSo) {
   const auto program = [](const archive::Contents &contents) -> const Program & {
     return *contents.find("scale")->specializations.front()->program;
   };
-  const auto contents = archive::read(path, std::nullopt, Optimize::exact);
+  const auto contents = archive::read({path, std::nullopt}, {.optimize = Optimize::exact});
   torch::jit::Stack stack;
   for (int i = 0; i < 4; ++i) {
     stack = {at::ones({2, 3}), weight};
     program(contents).run(stack);
   }
   EXPECT_THAT(program(contents).runs_by(), testing::StartsWith("a tape"));
-  EXPECT_EQ(program(archive::read(path, std::nullopt, Optimize::off)).runs_by(), "");
+  EXPECT_EQ(program(archive::read({path, std::nullopt}, {.optimize = Optimize::off})).runs_by(),
+            "");
   const auto archive = Archive::load(path, {.optimize = "exact"});
   for (int i = 0; i < 4; ++i)
     EXPECT_TRUE(
