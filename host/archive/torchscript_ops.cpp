@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string_view>
 
 namespace tracehost::archive {
@@ -188,6 +189,20 @@ void reject_own(const jit::Node *node) {
     throw Error(fmt::format("{} is an operator of tracehost's own", name));
 }
 
+/// -0.0 is 0.0 where a sum of two parts is read again, and what is no number has no text.
+bool has_text(double part) { return std::isfinite(part) && !(part == 0 && std::signbit(part)); }
+
+void reject_constant(const jit::Node *node) {
+  if (node->kind() != c10::prim::Constant)
+    return;
+  const auto value = jit::toIValue(node->output());
+  if (value && value->isGenerator())
+    throw Error("TorchScript makes a new generator where the graph has one");
+  if (value && value->isComplexDouble() &&
+      !(has_text(value->toComplexDouble().real()) && has_text(value->toComplexDouble().imag())))
+    throw Error("TorchScript has no text for a complex number of these parts");
+}
+
 /// The line alone, in the form that torch's own traces have: `net.py(12): `
 void set_places(jit::Graph &graph) {
   const auto none = std::make_shared<jit::Source>(std::string());
@@ -211,6 +226,7 @@ void lower_to_torchscript(jit::Graph &graph) {
   each_node(graph.block(), lower_node);
   each_node(graph.block(), lower_numbers);
   each_node(graph.block(), reject_own);
+  each_node(graph.block(), reject_constant);
   set_places(graph);
 }
 

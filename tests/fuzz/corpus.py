@@ -83,6 +83,13 @@ def arrays(x):
     return rows.stack()
 
 
+def drawn(x):
+    return x + torch.randn(3, generator=SEEDED)
+
+
+SEEDED = torch.Generator()
+
+
 def tensors() -> dict[str, torch.Tensor]:
     m = torch.eye(3) + 0.5
     return {
@@ -93,13 +100,17 @@ def tensors() -> dict[str, torch.Tensor]:
         "expanded": torch.randn(3).expand(3, 3),
         "truth": m > 1,
         "quantized": torch.quantize_per_tensor(m, 0.1, 0, torch.qint8),
+        "channels": torch.quantize_per_channel(
+            m, torch.ones(3), torch.zeros(3, dtype=torch.long), 0, torch.qint8
+        ),
+        "csr": m.to_sparse_csr(),
     }
 
 
 def used(x, t, kind):
-    if kind == "sparse":
+    if kind in ("sparse", "csr"):
         return torch.sparse.mm(t, x)
-    if kind == "quantized":
+    if kind in ("quantized", "channels"):
         return x + t.dequantize()
     return torch.where(t, x, 0.0) if kind == "truth" else x.to(t.dtype) @ t
 
@@ -117,6 +128,7 @@ def _functions() -> list[Any]:
         (numbers, (x,), {}),
         (checked, (x,), {}),
         (arrays, (x,), {}),
+        (drawn, (x,), {}),
     ]
     for body, args, kwargs in calls:
         function = tracehost.function(body)

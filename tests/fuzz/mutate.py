@@ -405,7 +405,7 @@ def many_nodes(r: Random, record: Record) -> list[Any]:
         lambda: [constant("yes"), *[["branch", 1, []]] * m, *[end(), [*end(), 0]] * m],
         lambda: [constant("yes"), *[["branch", 1, []], end()] * m, *[[*end(), 0]] * m],
         lambda: [constant("integer", 1), constant("yes"), *[["loop", [2 + i, 1 + i], []] for i in range(m)],
-                 *[["end", [i + m], 0] for i in range(m)]],
+                 *[["end", [m + 1], 0]] * m],
         lambda: [["tuple", [1], 0]] * n,
         lambda: [["tuple", [1, 1], 0]] * n,
         lambda: [["list", ["list", "tensor"], [1] * n, 0]],

@@ -52,7 +52,7 @@ def first(record: Record, *nodes) -> None:
 
 
 def last(record: Record, *nodes, values: int) -> None:
-    """Puts nodes before the end, which gives the same as before. `values`: how many they make."""
+    """Puts nodes before the end, which gives the same as before. `values`: how many they make, those in blocks too."""
     ended = record.graphs[0].nodes[-1]
     ended[1] = [back + values for back in ended[1]]
     record.graphs[0].nodes[-1:-1] = nodes
@@ -132,8 +132,8 @@ KINDS = {
     "branches": lambda r, n, _: _repeated(r, n, branch(1, [], [end()], [end()]), 0, [constant("yes")]),
     "branches in each other": lambda r, n, _: _repeated(r, n, DEEP, 0, [constant("yes")]),
     "outputs of a branch": lambda r, n, _: last(r, constant("yes"), *branch(1, ["bool"] * (n // 3), [["end", [1] * (n // 3)]], [["end", [1] * (n // 3)]]), values=1 + n // 3),
-    "loops": lambda r, n, _: _repeated(r, n, loop([2, 1], [], [end(2)]), 0, [constant("integer", 1), constant("yes")]),
-    "values of a loop": lambda r, n, _: last(r, constant("integer", 1), constant("yes"), *loop([2, 1, *[1] * (n // 5)], ["bool"] * (n // 5), [["end", [n // 5 + 2] * (n // 5 + 1)]]), values=2 + n // 5),
+    "loops": lambda r, n, _: _repeated(r, n, [constant("integer", 1), constant("yes"), *loop([2, 1], [], [end(2)])], 3),
+    "values of a loop": lambda r, n, _: last(r, constant("integer", 1), constant("yes"), *loop([2, 1, *[1] * (n // 5)], ["bool"] * (n // 5), [["end", [n // 5 + 2] * (n // 5 + 1)]]), values=3 + n // 5 * 2),
     # constants
     **{f"constants: {value[0]}": (lambda value: lambda r, n, parts: (value[0] == "generator" and r.generators.append(_state(r, parts)), _repeated(r, n, [constant(*value)], 1)))(value) for value in
        (["none"], ["integer", 1], ["text", b""], ["tensor", 0], ["number_tensor", ["integer", 1]], ["list", "int", []], ["tuple", []], ["dict", "int", "int", []], ["generator", 0])},
