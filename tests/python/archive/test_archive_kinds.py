@@ -1,5 +1,7 @@
 """Each kind of tensor, constant and op that a file has: as eager, bit for bit, and in plain torch."""
 
+import pathlib
+import threading
 import warnings
 
 import pytest
@@ -245,3 +247,62 @@ def test_tensors_of_one_storage_are_stored_once_and_share_it(tmp_path):
     before = archive["f"](torch.tensor(0.0))[0].item()
     archive["g"](torch.tensor(1.0))
     assert archive["f"](torch.tensor(0.0))[0].item() == before + 5000
+
+
+def fixture(name):
+    return pathlib.Path(__file__).parents[1] / "data" / name
+
+
+def test_a_file_of_format_2_is_loaded_by_each_version():
+    """make_format2.py made it, with PyTorch 2.15."""
+    archive = tracehost.load(fixture("format2.thz"))
+    known = torch.load(fixture("format2.pt"), weights_only=True)
+    assert archive.version == 2
+    assert archive.metadata == {"of": "format 2"}
+    assert list(archive) == list(known["expected"])
+    for name, (kind, expected) in known["expected"].items():
+        got = archive[name](known["x"].clone())
+        got = list(got) if isinstance(got, (tuple, list)) else [got]
+        assert len(got) == len(expected), kind
+        for one, other in zip(got, expected):
+            torch.testing.assert_close(one.detach(), other, equal_nan=True, msg=lambda m, k=kind: f"{k}: {m}")  # fmt: skip
+
+
+def summed(weights):
+    return tracehost.function(lambda: torch.stack(weights).sum(0), name="f")
+
+
+def test_a_file_that_changes_meanwhile_is_one_of_both_or_damaged(tmp_path):
+    """The bytes that the hash was computed over are the bytes that are used."""
+    path, files = tmp_path / "f.pt", []
+    for value in (1.0, 2.0):
+        weights = [torch.full((4096,), value) for _ in range(64)]
+        f = summed(weights)
+        f()
+        f.save(path)
+        files.append(path.read_bytes())
+    assert len(files[0]) == len(files[1])
+    ended = threading.Event()
+
+    def overwrite():
+        with open(path, "r+b") as file:
+            while not ended.is_set():
+                for content in files:
+                    file.seek(0)
+                    file.write(content)
+
+    writer = threading.Thread(target=overwrite)
+    writer.start()
+    try:
+        for _ in range(200):
+            try:
+                total = tracehost.load(path)["f"]()
+            except tracehost.ArchiveError as error:
+                assert " is damaged: " in str(error) or " is cut off" in str(error), error
+                continue
+            assert torch.equal(total, torch.full((4096,), total[0].item()))
+            assert total[0] in (64.0, 128.0)
+    finally:
+        ended.set()
+        writer.join()
+    assert tracehost.load(path)["f"]()[0] == 128.0
