@@ -249,6 +249,11 @@ SignatureError Loaded::rejection(const Call &call) {
     if (!misfit || d.path != misfit->path)
       message += "\n  why      " + report::contrast(d);
   message += fmt::format("\n  call     {}\n  nearest  {}", own, at);
+  // The graph may write to one of them, which the other must not notice.
+  if (!misfit && nearest.differences.size() == 1 &&
+      nearest.differences.front().cause == Cause::alias &&
+      nearest.differences.front().after.starts_with("the same tensor"))
+    message += fmt::format("\n  fix      pass {}.clone()", nearest.differences.front().path);
   if (misfit)
     return {message, misfit->path, misfit->expected, misfit->got, at};
   Difference first;

@@ -318,3 +318,20 @@ def test_nothing_is_unpickled(tmp_path, shift):
                 for op, argument, _ in pickletools.genops(archive.read(name)):
                     assert op.name != "GLOBAL" or argument.split()[0].split(".")[0] in ("torch", "__torch__", "collections"), (name, argument)  # fmt: skip
         assert json.loads(archive.read("archive/extra/tracehost.json"))["version"] == 2
+
+
+def test_one_tensor_twice_is_rejected_with_what_to_pass(tmp_path):
+    f = tracehost.function(lambda x, y: x * y, name="f")
+    f(torch.ones(3), torch.ones(3))
+    f.save(tmp_path / "f.pt")
+    loaded, x = tracehost.load(tmp_path / "f.pt")["f"], torch.rand(3)
+    with pytest.raises(SignatureError) as caught:
+        loaded(x, x)
+    assert str(caught.value) == (
+        "f: none of 1 graph serves this call.\n"
+        "  why      argument 'y' is the same tensor as x, not a tensor of its own\n"
+        "  call     (x: float32[3], y=x)\n"
+        "  nearest  (x: float32[3], y: float32[3])\n"
+        "  fix      pass y.clone()"
+    )
+    assert torch.equal(loaded(x, x.clone()), x * x)
