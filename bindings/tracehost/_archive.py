@@ -280,7 +280,7 @@ def load(
         optimize: "exact": settled calls run on kernel tapes, with the same bits; "off"; default: TRACEHOST_OPTIMIZE,
             else "exact" on the CPU and "off" on other devices.
         sha256: the SHA-256 that the file must have: 64 hex digits, as `sha256sum` and `tracehost inspect` print
-            it. It is computed over the very bytes that are then read. "": any; `Archive.sha256` has it.
+            it. It is computed over the bytes that are then read. "": any; `Archive.sha256` has it.
 
     Raises:
         ValueError: another `optimize`.

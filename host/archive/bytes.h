@@ -57,7 +57,7 @@ public:
       if (byte < 0x80)
         return value;
     }
-    wrong_file("a number of a graph is too large");
+    wrong_file("a number in its graphs is too large");
   }
   /// Throws where it is not below `limit`.
   std::size_t below(std::size_t limit, const char *what) {
@@ -70,14 +70,19 @@ public:
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > rest_.size())
-      wrong_file("a graph ends early");
+      wrong_file("its graphs end early");
     return static_cast<std::size_t>(value);
   }
   std::int64_t integer() {
     const std::uint64_t value = number();
     return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
   }
-  bool flag() { return below(2, "a truth value") != 0; }
+  bool flag() {
+    const std::uint64_t value = number();
+    if (value > 1)
+      wrong_file("a flag in it is neither 0 nor 1");
+    return value != 0;
+  }
   double bits() {
     std::uint64_t bits = 0;
     std::memcpy(&bits, take(sizeof bits).data(), sizeof bits);
@@ -86,7 +91,7 @@ public:
   std::string_view text() { return take(count()); }
   std::string_view take(std::size_t size) {
     if (size > rest_.size())
-      wrong_file("a graph ends early");
+      wrong_file("its graphs end early");
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return taken;

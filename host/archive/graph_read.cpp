@@ -10,12 +10,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <unordered_set>
 
 namespace tracehost::archive {
 
 namespace jit = torch::jit;
 
 namespace {
+
+constexpr std::size_t kFreelyLeftOut = 64;
 
 /// Null: there is none here.
 const jit::Operator *find(const StoredOp &op) {
@@ -29,6 +33,19 @@ std::string shown(const StoredOp &op) {
   return op.overload.empty() ? op.name : op.name + "." + op.overload;
 }
 
+/// `aten::add`, and `Tensor`: what PyTorch may be asked for.
+bool is_name(const StoredOp &op) {
+  const auto fits = [](std::string_view part) {
+    return std::all_of(part.begin(), part.end(), [](unsigned char c) {
+      return std::isalnum(c) != 0 || c == '_' || c == '.';
+    });
+  };
+  const auto colons = op.name.find("::");
+  return colons != std::string::npos && colons > 0 && colons + 2 < op.name.size() &&
+         fits(std::string_view(op.name).substr(0, colons)) &&
+         fits(std::string_view(op.name).substr(colons + 2)) && fits(op.overload);
+}
+
 [[noreturn]] void wrong_op(const StoredOp &op, const std::string &what) {
   throw Error(fmt::format("it has operator '{}' {}", shown(op), what));
 }
@@ -39,12 +56,14 @@ std::string shown(const StoredOp &op) {
 class GraphReader::Body {
 public:
   Body(const GraphReader &reader, std::string_view bytes)
-      : reader_(reader), from_(bytes), graph_(std::make_shared<jit::Graph>()) {}
+      : reader_(reader), from_(bytes), graph_(std::make_shared<jit::Graph>()),
+        may_leave_out_(kFreelyLeftOut + bytes.size() / 4) {}
 
-  std::shared_ptr<jit::Graph> read() {
-    const std::size_t inputs = from_.count();
+  std::shared_ptr<jit::Graph> read(std::size_t inputs) {
+    if (from_.number() != inputs)
+      wrong_file("a graph has other inputs than arguments and tensors");
     for (std::size_t i = 0; i < inputs; ++i)
-      values_.push_back(graph_->addInput()->setType(c10::TensorType::get()));
+      values_.push_back({graph_->addInput()->setType(c10::TensorType::get())});
     open(graph_->block(), nullptr);
     while (!blocks_.empty())
       node();
@@ -54,6 +73,10 @@ public:
   }
 
 private:
+  struct Known {
+    jit::Value *value; ///< null: of a block that has ended
+    std::size_t uses = 0;
+  };
   struct Open {
     jit::Block *block;
     jit::Node *of;     ///< null: the graph
@@ -68,11 +91,14 @@ private:
 
   jit::Value *use() {
     const std::uint64_t back = from_.number();
-    jit::Value *value =
-        back == 0 || back > values_.size() ? nullptr : values_[values_.size() - back];
-    if (!value)
+    if (back == 0 || back > values_.size())
       wrong_file("a graph uses a value that is not there");
-    return value;
+    Known &known = values_[values_.size() - back];
+    if (!known.value)
+      wrong_file("a graph uses a value that is not there");
+    if (++known.uses > kMostUses)
+      wrong_file(fmt::format("a graph uses a value more than {} times", kMostUses));
+    return known.value;
   }
   std::vector<jit::Value *> uses(std::size_t count) {
     std::vector<jit::Value *> values(count);
@@ -82,7 +108,7 @@ private:
   }
   void define(jit::Node &node) {
     for (jit::Value *output : node.outputs())
-      values_.push_back(output);
+      values_.push_back({output});
   }
   jit::Node *append(jit::Node *node) {
     last_ = node;
@@ -161,6 +187,9 @@ private:
       }
     if (!argument.default_value())
       wrong_op(op, fmt::format("without its argument '{}'", argument.name()));
+    if (may_leave_out_ == 0)
+      wrong_file("a graph leaves out more arguments than any does");
+    --may_leave_out_;
     const jit::WithInsertPoint here(blocks_.back().block);
     return graph_->insertConstant(*argument.default_value());
   }
@@ -186,7 +215,8 @@ private:
     const jit::WithInsertPoint here(blocks_.back().block);
     const auto made = jit::tryInsertConstant(*graph_, value);
     if (!made)
-      wrong_file("a graph has a constant that can be none");
+      wrong_file(fmt::format("a graph has a constant of type {}, and none has that type",
+                             value.type()->repr_str()));
     last_ = (*made)->node();
     if (last_->output()->type()->isSubtypeOf(*c10::TensorType::get()))
       last_->output()->setType(c10::TensorType::get());
@@ -293,6 +323,8 @@ private:
   }
 
   void loop() {
+    if (++loops_ > kMostLoops)
+      wrong_file(fmt::format("a graph has more than {} loops", kMostLoops));
     const std::size_t carried = from_.count();
     const std::vector<jit::Value *> inputs = uses(carried + 2);
     check_type(*inputs[0], *c10::IntType::get());
@@ -300,11 +332,11 @@ private:
     jit::Node *node = make(c10::prim::Loop, inputs, carried);
     jit::Block *body = node->addBlock();
     open(body, node);
-    values_.push_back(body->addInput()->setType(c10::IntType::get()));
+    values_.push_back({body->addInput()->setType(c10::IntType::get())});
     for (std::size_t i = 0; i < carried; ++i) {
       const c10::TypePtr type = read_type(from_);
       check_type(*inputs[i + 2], *type);
-      values_.push_back(body->addInput()->setType(type));
+      values_.push_back({body->addInput()->setType(type)});
       node->output(i)->setType(type);
     }
   }
@@ -323,7 +355,7 @@ private:
       ended.block->registerOutput(outputs[i]);
     }
     for (std::size_t i = ended.first; i < values_.size(); ++i)
-      values_[i] = nullptr; // still counted
+      values_[i].value = nullptr; // still counted
     blocks_.pop_back();
     if (!ended.of)
       return;
@@ -336,21 +368,19 @@ private:
   const GraphReader &reader_;
   ByteReader from_;
   std::shared_ptr<jit::Graph> graph_;
-  std::vector<jit::Value *> values_; ///< null: of a block that has ended
+  std::vector<Known> values_;
   std::vector<Open> blocks_;
+  std::size_t may_leave_out_; ///< so many arguments yet: a constant stands for each
+  std::size_t loops_ = 0;
   jit::Node *last_ = nullptr; ///< that was made
 };
 
-GraphReader::GraphReader(std::string_view bytes, const Container &container, DeviceMove move) {
+GraphReader::GraphReader(std::string_view bytes, const RecordData &data, DeviceMove move) {
   ByteReader from(bytes);
   read_places(from);
   read_ops(from);
-  tensors_.emplace(from, container, move);
-  for (std::size_t i = from.count(); i > 0; --i) {
-    auto made = at::make_generator<at::CPUGeneratorImpl>();
-    made.set_state(tensors_->at(from.number()).cpu()); // which checks it
-    generators_.push_back(std::move(made));
-  }
+  tensors_.emplace(from, data, move);
+  read_generators(from);
   for (std::size_t i = from.count(); i > 0; --i)
     graphs_.push_back(from.text());
   if (!from.empty())
@@ -372,14 +402,33 @@ void GraphReader::read_ops(ByteReader &from) {
       argument.name = from.text();
       argument.is_default = from.flag();
     }
+    if (!is_name(op))
+      wrong_file("an operator in it has a name that no operator has");
     known_.push_back(find(op));
   }
 }
 
-std::shared_ptr<jit::Graph> GraphReader::graph(std::size_t number) const {
+void GraphReader::read_generators(ByteReader &from) {
+  std::unordered_set<std::uint64_t> states;
+  for (std::size_t i = from.count(); i > 0; --i) {
+    const std::uint64_t state = from.number();
+    if (!states.insert(state).second)
+      wrong_file("two generators in it have one state");
+    auto made = at::make_generator<at::CPUGeneratorImpl>();
+    const at::Tensor &tensor = tensors_->at(state);
+    try {
+      made.set_state(tensor.cpu());
+    } catch (const c10::Error &) {
+      wrong_file("a generator in it has a tensor that is no state");
+    }
+    generators_.push_back(std::move(made));
+  }
+}
+
+std::shared_ptr<jit::Graph> GraphReader::graph(std::size_t number, std::size_t inputs) const {
   if (number >= graphs_.size())
     wrong_file("it has no graph of that number");
-  return Body(*this, graphs_[number]).read();
+  return Body(*this, graphs_[number]).read(inputs);
 }
 
 } // namespace tracehost::archive

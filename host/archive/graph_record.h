@@ -1,7 +1,6 @@
 #pragma once
 
 #include "archive/bytes.h"
-#include "archive/container.h"
 #include "archive/stored_tensors.h"
 
 #include <ATen/core/Generator.h>
@@ -42,8 +41,10 @@
 ///     list ...   of TorchScript's own constructors, which have no schema
 ///     end        of a block: its outputs
 ///
-/// Example: `x * 2 + y` of two inputs, in hex: `02` inputs; `01 00 ...` a constant; `00 00 03 01
-/// 00` op 0 (aten::mul, self, other) of the values 3 and 1 back; ...; `0a 01 ...` the end.
+/// Example: `x * 2` of one input, in hex: `01` inputs; `01 09 03 04 00`: a constant (1), a tensor
+/// that stands for a number (9), an integer (3), 2 in zigzag (4), no place; `00 00 02 01 00`: an op
+/// (0), the first one (aten::mul with self and other), the values 2 and 1 back, no place; `0a 01
+/// 01`: the end (10), one output, the value 1 back.
 ///
 /// The types of an op's outputs follow from its schema: a file says none. An argument that the
 /// file does not have takes its default; one that this PyTorch does not have must have had its
@@ -118,17 +119,18 @@ private:
 class GraphReader {
 public:
   /// Reads all but the graphs. Throws Error.
-  GraphReader(std::string_view bytes, const Container &container, DeviceMove move);
+  GraphReader(std::string_view bytes, const RecordData &data, DeviceMove move);
 
   std::size_t size() const { return graphs_.size(); }
-  /// A new graph. Throws Error.
-  std::shared_ptr<torch::jit::Graph> graph(std::size_t number) const;
+  /// A new graph, which must have so many inputs. Throws Error.
+  std::shared_ptr<torch::jit::Graph> graph(std::size_t number, std::size_t inputs) const;
   const StoredTensors &tensors() const { return *tensors_; }
 
 private:
   class Body;
   void read_places(ByteReader &from);
   void read_ops(ByteReader &from);
+  void read_generators(ByteReader &from);
 
   std::vector<std::string> places_;
   std::vector<StoredOp> ops_;

@@ -7,6 +7,8 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/Device.h>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string>
 #include <utility>
@@ -113,7 +115,7 @@ c10::TypePtr read_type(ByteReader &from, int depth) {
     if (simple.kind == kind)
       return simple.type;
   if (depth == kDeepestType)
-    wrong_file("a graph has a type of more in each other than any has");
+    wrong_file(fmt::format("a graph has types nested to more than {}", kDeepestType));
   if (kind == TypeKind::tuple) {
     std::vector<c10::TypePtr> inside(from.count());
     for (c10::TypePtr &one : inside)
@@ -293,7 +295,7 @@ c10::IValue read_plain(ByteReader &from, ValueKind kind) {
   case ValueKind::text:
     return std::string(from.text());
   case ValueKind::device:
-    return c10::Device(std::string(from.text()));
+    return read_device(from);
   default:
     return {};
   }
@@ -319,7 +321,7 @@ c10::IValue read_value(ByteReader &from, const ValuesOfFile &values, int depth) 
   const bool holds_others =
       kind == ValueKind::list || kind == ValueKind::tuple || kind == ValueKind::dict;
   if (holds_others && depth == kDeepestLists)
-    wrong_file("a graph has a constant of more in each other than any has");
+    wrong_file(fmt::format("a graph has constants nested to more than {}", kDeepestLists));
   switch (kind) {
   case ValueKind::tensor:
     return values.tensor(from.number());
@@ -347,9 +349,21 @@ c10::TypePtr plain_type(const c10::TypePtr &type) {
   if (!kind)
     return type;
   std::vector<c10::TypePtr> inside;
-  for (const c10::TypePtr &one : type->containedTypes())
+  bool is_plain = true;
+  for (const c10::TypePtr &one : type->containedTypes()) {
     inside.push_back(plain_type(one));
-  return type->withContained(std::move(inside));
+    is_plain &= inside.back() == one;
+  }
+  return is_plain ? type : type->withContained(std::move(inside));
+}
+
+c10::Device read_device(ByteReader &from) {
+  const std::string text(from.text());
+  try {
+    return c10::Device(text);
+  } catch (const c10::Error &) {
+    wrong_file(fmt::format("'{}' is no device", text.c_str())); // to the first NUL
+  }
 }
 
 std::size_t size_of(const c10::Type &type) {

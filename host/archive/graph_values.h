@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/Device.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,9 @@ namespace tracehost::archive {
 
 /// With each tensor's type as `Tensor` alone.
 c10::TypePtr plain_type(const c10::TypePtr &type);
+
+/// Throws Error: it is none.
+c10::Device read_device(ByteReader &from);
 
 /// How many types it is made of, itself included.
 std::size_t size_of(const c10::Type &type);

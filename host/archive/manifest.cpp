@@ -401,6 +401,18 @@ std::string to_json(const Manifest &manifest) {
   return json.dump(1) + "\n";
 }
 
+/// Each graph is one specialization's, and has a name of its own.
+static void check_graphs(const Manifest &manifest) {
+  std::set<std::size_t> graphs;
+  std::set<std::string_view> methods;
+  for (const Manifest::Function &function : manifest.functions)
+    for (const Record &record : function.specializations)
+      if (!graphs.insert(record.graph).second || !methods.insert(record.state.method).second ||
+          !is_identifier(record.state.method))
+        wrong_manifest(fmt::format("graph {}, '{}', is two specializations' or has no name",
+                                   record.graph, record.state.method));
+}
+
 Manifest from_json(const std::string &text) {
   try {
     const Json json = Json::parse(text, [](int depth, Json::parse_event_t, Json &) {
@@ -430,6 +442,7 @@ Manifest from_json(const std::string &text) {
       manifest.metadata = json["metadata"].get<std::map<std::string, std::string>>();
     for (const Json &function : list(json, "functions"))
       manifest.functions.push_back(function_of(function));
+    check_graphs(manifest);
     return manifest;
   } catch (const Json::exception &e) {
     wrong_manifest(e.what());

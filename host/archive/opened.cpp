@@ -47,7 +47,7 @@ void name_inputs(jit::Graph &graph, const Record &record) {
   }
 }
 
-DeviceMove in_place(const Manifest &manifest) { return {manifest.device, at::kCPU}; }
+DeviceMove to_cpu(const Manifest &manifest) { return {manifest.device, at::kCPU}; }
 
 } // namespace
 
@@ -59,16 +59,16 @@ GraphReader Opened::graphs(DeviceMove move) const {
     throw Error(fmt::format("it has operators of {}, which nothing here has registered. Import the "
                             "package, or load the library, before the archive.",
                             names));
-  return {container_.bytes(kGraphs), container_, move};
+  return {container_.bytes(kGraphs),
+          [this](const std::string &name) { return container_.data(name); }, move};
 }
 
 /// One of a Record: its inputs are the slots and the captures, its outputs the result's tensors.
 std::shared_ptr<jit::Graph> checked_graph(const GraphReader &graphs, const Record &record,
                                           const std::vector<std::string> &libraries) {
-  auto graph = graphs.graph(record.graph);
+  auto graph =
+      graphs.graph(record.graph, record.signature.slots.size() + record.state.attributes.size());
   const std::string &method = record.state.method;
-  if (graph->inputs().size() != record.signature.slots.size() + record.state.attributes.size())
-    wrong_file(fmt::format("graph '{}' has other inputs than arguments and tensors", method));
   for (const jit::Value *output : graph->outputs())
     if (!output->type()->isSubtypeOf(*c10::TensorType::get()))
       wrong_file(fmt::format("graph '{}' gives what is no tensor", method));
@@ -82,7 +82,7 @@ void check_file(const std::shared_ptr<const OpenFile> &file) {
   const c10::InferenceMode off(false);
   const Opened opened(file);
   const Manifest &manifest = opened.manifest();
-  const GraphReader graphs = opened.graphs(in_place(manifest));
+  const GraphReader graphs = opened.graphs(to_cpu(manifest));
   for (const Manifest::Function &function : manifest.functions)
     for (const Record &record : function.specializations) {
       checked_graph(graphs, record, manifest.libraries);
@@ -107,7 +107,7 @@ std::string code(const std::string &path, std::size_t number) {
     const c10::InferenceMode off(false);
     const Opened opened(OpenFile::read(path));
     const Manifest &manifest = opened.manifest();
-    const GraphReader graphs = opened.graphs(in_place(manifest));
+    const GraphReader graphs = opened.graphs(to_cpu(manifest));
     for (const Manifest::Function &function : manifest.functions) {
       if (number < function.specializations.size()) {
         const Record &record = function.specializations[number];

@@ -1,5 +1,7 @@
 #include "archive/stored_tensors.h"
 
+#include "archive/graph_values.h"
+
 #include <ATen/ops/_empty_affine_quantized.h>
 #include <ATen/ops/_empty_per_channel_affine_quantized.h>
 #include <ATen/ops/_validate_sparse_coo_tensor_args.h>
@@ -147,8 +149,8 @@ std::optional<std::int64_t> reach(c10::IntArrayRef sizes, c10::IntArrayRef strid
 
 class FormReader {
 public:
-  FormReader(ByteReader &from, const Container &container, DeviceMove move)
-      : from_(from), container_(container), move_(move) {}
+  FormReader(ByteReader &from, const RecordData &data, DeviceMove move)
+      : from_(from), data_of_(data), move_(move) {}
 
   at::Tensor tensor() {
     const auto kind = static_cast<TensorForm>(
@@ -202,7 +204,7 @@ private:
   const at::Tensor &data() {
     const std::uint64_t record = from_.number();
     const auto dtype = dtype_of(from_.text());
-    const c10::Device where(std::string(from_.text()));
+    const c10::Device where = read_device(from_);
     if (!dtype)
       wrong_file("it has a tensor of no known dtype");
     at::Tensor &known = records_[record];
@@ -215,7 +217,7 @@ private:
 
   at::Tensor read(const std::string &record, at::ScalarType dtype, c10::Device to) {
     const std::size_t item_size = c10::elementSize(dtype);
-    auto [data, bytes] = container_.data(record);
+    auto [data, bytes] = data_of_(record);
     if (dtype == at::kBool) {
       const auto *truths = static_cast<const std::uint8_t *>(data.get());
       if (std::any_of(truths, truths + bytes, [](std::uint8_t b) { return b > 1; }))
@@ -238,7 +240,10 @@ private:
     if ((form.conj && !c10::isComplexType(dtype)) ||
         (form.neg && c10::isIntegralType(dtype, true)) ||
         (form.requires_grad && !c10::isFloatingType(dtype) && !c10::isComplexType(dtype)))
-      wrong_file("it has a tensor with what its dtype does not have");
+      wrong_file(fmt::format(
+          "it has a {} tensor with a conj bit, a neg bit or a gradient, which its dtype "
+          "can't have",
+          c10::toString(dtype)));
     at::Tensor made = form.set(at::empty({0}, form.data.options()));
     made.set_requires_grad(form.requires_grad);
     made._set_conj(form.conj);
@@ -303,7 +308,7 @@ private:
   }
 
   ByteReader &from_;
-  const Container &container_;
+  const RecordData &data_of_;
   const DeviceMove move_;
   std::unordered_map<std::uint64_t, at::Tensor> records_;
 };
@@ -322,14 +327,14 @@ void TensorTable::write(ByteWriter &to) const {
     to.text(name);
     if (!forms.write(tensor))
       throw Error(
-          fmt::format("tensor '{}' can't be saved: its layout is {}, and a file has strided, "
-                      "sparse_coo and sparse_csr ones",
-                      name, c10::toString(tensor.layout())));
+          fmt::format("tensor '{}' can't be saved: a file has strided, sparse_coo, sparse_csr and "
+                      "affine quantized tensors, and it is none of these",
+                      name));
   }
 }
 
-StoredTensors::StoredTensors(ByteReader &from, const Container &container, DeviceMove move) {
-  FormReader reader(from, container, move);
+StoredTensors::StoredTensors(ByteReader &from, const RecordData &data, DeviceMove move) {
+  FormReader reader(from, data, move);
   const std::size_t count = from.count();
   for (std::size_t i = 0; i < count; ++i) {
     std::string name(from.text());

@@ -1,15 +1,18 @@
 #pragma once
 
 #include "archive/bytes.h"
-#include "archive/container.h"
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 /// The tensors of an archive: a table of forms, over the records that hold the data.
@@ -52,10 +55,13 @@ private:
   std::vector<Named> tensors_;
 };
 
+/// The bytes of a record, in memory that they keep. Throws Error: there is none of that name.
+using RecordData = std::function<std::pair<c10::DataPtr, std::size_t>(const std::string &record)>;
+
 class StoredTensors {
 public:
   /// Reads the table, and all tensors of it. They share the memory of the file. Throws Error.
-  StoredTensors(ByteReader &from, const Container &container, DeviceMove move);
+  StoredTensors(ByteReader &from, const RecordData &data, DeviceMove move);
 
   /// Throws Error if there is none of that number, or name.
   const at::Tensor &at(std::uint64_t number) const;

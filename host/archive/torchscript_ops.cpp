@@ -186,7 +186,8 @@ void lower_numbers(jit::Node *node) {
 void reject_own(const jit::Node *node) {
   const std::string_view name = node->kind().toQualString();
   if (name.starts_with("tracehost::"))
-    throw Error(fmt::format("{} is an operator of tracehost's own", name));
+    throw Error(
+        fmt::format("{} is an operator of tracehost, which plain PyTorch does not have", name));
 }
 
 /// -0.0 is 0.0 where a sum of two parts is read again, and what is no number has no text.

@@ -9,7 +9,7 @@ A type, a constant, a tensor and a node is a list: its kind, and the fields that
 alone. Floats are bytes, so that each NaN stays what it is. What a save wrote has the same bytes after both.
 
 A test may write what no save does. Bytes in place of a list are taken as they are. Miscounted says another length. A kind may be
-any number, and a number may have any size.
+any number, and a number may be of any length.
 """
 
 from __future__ import annotations
@@ -283,3 +283,15 @@ def encode(record: Record) -> bytes:
         + many(record.graphs, lambda graph: text(graph_bytes(graph)))
         + record.rest
     )
+
+
+def first(record: Record, *nodes) -> None:
+    """Puts nodes before all others. Those behind name other values then."""
+    record.graphs[0].nodes[:0] = nodes
+
+
+def last(record: Record, *nodes, values: int) -> None:
+    """Puts nodes before the end, which gives the same as before. `values`: how many they make, those in blocks too."""
+    ended = record.graphs[0].nodes[-1]
+    ended[1] = [back + values for back in ended[1]]
+    record.graphs[0].nodes[-1:-1] = nodes

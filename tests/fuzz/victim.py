@@ -24,7 +24,7 @@ from .mutate import mutant
 
 # What a load may take beside the file: docs/guides/archives.md.
 FREE = 64 << 20
-FOR_GRAPHS = 400  # a byte
+FOR_GRAPHS = 600  # a byte
 FOR_MANIFEST = 200  # a byte, unpacked
 SMALL = 64  # elements of a dimension that an argument is made with
 

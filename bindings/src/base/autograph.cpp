@@ -1,5 +1,6 @@
 #include "base/autograph.h"
 
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "trace/tracer.h"
 
@@ -44,7 +45,7 @@ constinit Autograph autograph;
 Owned ask(PyObject *function, PyObject *argument) {
   Owned result(PyObject_CallOneArg(function, argument));
   if (!result)
-    PyErr_Clear();
+    forget_error();
   return result;
 }
 
@@ -58,12 +59,12 @@ bool Converting::is_outermost() const { return !before_; }
 
 void forget_shown() {
   const Owned done(PyObject_CallNoArgs(autograph.forget_shown.get()));
-  PyErr_Clear();
+  forget_error();
 }
 
 bool is_shown() {
   const Owned shows(PyObject_CallNoArgs(autograph.is_shown.get()));
-  PyErr_Clear();
+  forget_error();
   return shows && shows.get() == Py_True;
 }
 
@@ -112,7 +113,7 @@ std::string why_not_converted() {
   const KeepError keep;
   const Owned why(PyObject_CallNoArgs(autograph.why_not_converted.get()));
   if (!why)
-    PyErr_Clear();
+    forget_error();
   return why && PyUnicode_Check(why.get()) ? utf8(why.get()) : std::string();
 }
 

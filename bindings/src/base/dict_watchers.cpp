@@ -1,4 +1,5 @@
 #include "base/dict_watch.h"
+#include "base/forget_error.h"
 
 #include "base/lazy.h"
 #include "base/object.h"
@@ -84,7 +85,7 @@ struct DictWatch::Followed {
     if (watcher < 0)
       watcher = PyDict_AddWatcher(on_event);
     if (watcher < 0 || PyDict_Watch(watcher, dict) != 0) {
-      PyErr_Clear();
+      forget_error();
       if (!found)
         table().erase(dict);
       return nullptr;

@@ -1,5 +1,6 @@
 #include "base/errors.h"
 
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "program/ops.h"
 
@@ -61,7 +62,7 @@ void set_raised(const Raised &e) {
     const py::tuple args = *e.what() ? py::make_tuple(e.what()) : py::tuple();
     PyObject *made = PyObject_Call(type.ptr(), args.ptr(), nullptr);
     if (!made) { // an __init__ with other parameters: what matters is the type
-      PyErr_Clear();
+      forget_error();
       made = type.attr("__new__")(type, *args).release().ptr();
     }
     PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());

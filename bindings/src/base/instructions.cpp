@@ -1,5 +1,6 @@
 #include "base/instructions.h"
 
+#include "base/forget_error.h"
 #include "base/frame.h"
 #include "base/lazy.h"
 #include "base/object.h"
@@ -17,7 +18,7 @@ public:
   Instructions run() {
     const Owned bytes(PyCode_GetCode(code_)); // without what the interpreter specialised
     if (!bytes) {
-      PyErr_Clear();
+      forget_error();
       return {};
     }
     units_ = reinterpret_cast<const unsigned char *>(PyBytes_AS_STRING(bytes.get()));
@@ -224,13 +225,13 @@ const Instructions *instructions_of(PyCodeObject *code) {
   void *kept = nullptr;
   const KeepError keep;
   if (index < 0 || get_extra(object, index, &kept) != 0) {
-    PyErr_Clear();
+    forget_error();
     return nullptr;
   }
   if (!kept) {
     auto *made = new Instructions(Decoder(code).run());
     if (made->empty() || set_extra(object, index, made) != 0) {
-      PyErr_Clear();
+      forget_error();
       delete made;
       return nullptr;
     }

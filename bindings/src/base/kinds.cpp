@@ -1,5 +1,6 @@
 #include "base/kinds.h"
 
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -54,7 +55,7 @@ constexpr std::string_view kFixed[] = {
 std::string_view module_of(PyTypeObject *type) {
   PyObject *module =
       type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, known().module_name) : nullptr;
-  PyErr_Clear();
+  forget_error();
   return module && PyUnicode_Check(module) ? std::string_view(PyUnicode_AsUTF8(module))
                                            : std::string_view();
 }
@@ -219,7 +220,7 @@ bool is_tuple_field(PyObject *descriptor) {
 bool is_stream(PyObject *module, PyObject *name) {
   const std::string_view text = utf8(name);
   const char *of = PyModule_GetName(module);
-  PyErr_Clear();
+  forget_error();
   return (text == "stdout" || text == "stderr" || text == "stdin") && of &&
          std::string_view(of) == "sys";
 }

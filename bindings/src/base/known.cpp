@@ -1,5 +1,6 @@
 #include "base/known.h"
 
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -17,7 +18,7 @@ namespace {
 PyTypeObject *type_of(const char *module, const char *name) {
   Owned imported(PyImport_ImportModule(module));
   PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
-  PyErr_Clear();
+  forget_error();
   return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject *>(found) : nullptr;
 }
 
@@ -47,7 +48,7 @@ const Known &known() {
   return made([] {
     const KeepError keep;
     const Known fresh = make_known();
-    PyErr_Clear();
+    forget_error();
     return fresh;
   });
 }

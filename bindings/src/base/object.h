@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/forget_error.h"
+
 #include <Python.h>
 
 /// Releases Python objects in places that may not hold the GIL. Such places are destructors of
@@ -77,7 +79,7 @@ inline const char *utf8(PyObject *unicode) {
   const char *text = unicode && PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;
   if (text)
     return text;
-  PyErr_Clear();
+  forget_error();
   return "?";
 }
 

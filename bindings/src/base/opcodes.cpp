@@ -1,5 +1,6 @@
 #include "base/opcodes.h"
 
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "base/object.h"
 
@@ -102,7 +103,7 @@ bool is_internal(std::string_view name) { return name.starts_with("INSTRUMENTED_
 
 Owned member(PyObject *module, const char *name) {
   Owned found(module ? PyObject_GetAttrString(module, name) : nullptr);
-  PyErr_Clear();
+  forget_error();
   return found;
 }
 
@@ -164,7 +165,7 @@ Made make() {
       if (name == known)
         *place = static_cast<int>(number);
   }
-  PyErr_Clear();
+  forget_error();
   return made;
 }
 

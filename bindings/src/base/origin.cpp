@@ -1,5 +1,6 @@
 #include "base/origin.h"
 
+#include "base/forget_error.h"
 #include "base/object.h"
 
 #include <algorithm>
@@ -76,7 +77,7 @@ Origin classify(std::string_view file) {
 PyObject *found_in(PyObject *dict, PyObject *key) {
   PyObject *found = PyDict_GetItemWithError(dict, key); // borrowed
   if (!found)
-    PyErr_Clear();
+    forget_error();
   return found;
 }
 
@@ -92,7 +93,7 @@ Origin origin_of_name(PyObject *name) {
     if (PyObject *file = found_in(PyModule_GetDict(module), origins->file))
       return origin_of_file(file);
   const bool builtin = top && PySet_Contains(origins->builtins, top.get()) == 1;
-  PyErr_Clear();
+  forget_error();
   return builtin ? Origin::python : Origin::user;
 }
 
@@ -108,7 +109,7 @@ Origin origin_of_file(PyObject *file) {
     PyDict_Clear(origins->answers);
   const Owned answer(PyLong_FromLong(static_cast<long>(origin)));
   if (!answer || PyDict_SetItem(origins->answers, file, answer.get()) < 0)
-    PyErr_Clear();
+    forget_error();
   return origin;
 }
 

@@ -1,5 +1,6 @@
 #include "base/user_line.h"
 
+#include "base/forget_error.h"
 #include "base/frame.h"
 #include "base/instructions.h"
 #include "base/object.h"
@@ -58,7 +59,7 @@ bool is_users(PyObject *entered) {
     return false;
   const Owned generator(PyObject_GetAttrString(entered, "gen"));
   const Owned code(generator ? PyObject_GetAttrString(generator.get(), "gi_code") : nullptr);
-  PyErr_Clear();
+  forget_error();
   return code && PyCode_Check(code.get()) &&
          !is_library(origin_of(reinterpret_cast<PyCodeObject *>(code.get())));
 }

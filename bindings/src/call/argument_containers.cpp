@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "guards/elements.h"
 #include "pytree/pytree.h"
@@ -52,7 +53,7 @@ bool same_keys_in_order(PyObject *a, PyObject *b) {
   Py_ssize_t at = 0, b_at = 0;
   while (PyDict_Next(a, &at, &key, &item))
     if (!PyDict_Next(b, &b_at, &other, &item) || PyObject_RichCompareBool(key, other, Py_EQ) != 1) {
-      PyErr_Clear();
+      forget_error();
       return false;
     }
   return !PyDict_Next(b, &b_at, &other, &item);

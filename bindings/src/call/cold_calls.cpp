@@ -1,6 +1,7 @@
 #include "call/cold_calls.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "call/function_type.h"
 #include "call/plain_calls.h"
 #include "call/python_trace.h"
@@ -141,7 +142,7 @@ PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments
   // declaration is the caller's mistake.
   if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
       PyErr_ExceptionMatches(errors().base)) {
-    PyErr_Clear();
+    forget_error();
     return call_eagerly(f, a);
   }
   return nullptr;
@@ -167,7 +168,7 @@ PyObject *call_traced_ahead(PyObject *self, const Arguments &a) {
   }
   if (!PyErr_ExceptionMatches(errors().base))
     return nullptr;
-  PyErr_Clear();
+  forget_error();
   return call_plainly(f, a, "torch.utils.checkpoint");
 }
 

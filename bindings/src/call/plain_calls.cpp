@@ -1,5 +1,6 @@
 #include "call/plain_calls.h"
 
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -31,7 +32,7 @@ Owned answer_of(const Asked &asked) {
   PyObject *module = PyDict_GetItem(PyImport_GetModuleDict(), asked.module); // borrowed
   const KeepError keep;
   Owned answer(module ? PyObject_CallMethodNoArgs(module, asked.function) : nullptr);
-  PyErr_Clear();
+  forget_error();
   return answer;
 }
 
@@ -67,7 +68,7 @@ bool in_checkpoint() {
     return false;
   const KeepError keep;
   const Owned module(PyObject_GetAttrString(hooks->first.ptr(getPyInterpreter()), "__module__"));
-  PyErr_Clear();
+  forget_error();
   return module && std::string_view(utf8(module.get())) == "torch.utils.checkpoint";
 }
 

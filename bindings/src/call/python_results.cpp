@@ -1,4 +1,5 @@
 #include "base/checked.h"
+#include "base/forget_error.h"
 #include "call/python_trace.h"
 #include "numbers/traced_number.h"
 #include "pytree/results.h"
@@ -146,7 +147,7 @@ bool PythonTrace::has_attributes_of_a_call(PyObject *tensor) const {
       if (t.get() == tensor || !can_be_wrapped(t.get()) || has_own_attributes(t.get()))
         raise(PyExc_TypeError, "an attribute that no call makes again");
   } catch (const python_error &) {
-    PyErr_Clear();
+    forget_error();
     recorder_->paths().serves_once(
         "makes a tensor with an attribute that a later call could not make again");
     return false;
@@ -170,7 +171,7 @@ std::uint32_t PythonTrace::as_outputs(PyObject *value, const std::string &name, 
   try {
     spec = describe_result(value, name, tensors, known_objects(), made);
   } catch (const python_error &) { // it holds an object that only the body can make
-    PyErr_Clear();
+    forget_error();
     return failed();
   }
   for (const Owned &t : tensors)

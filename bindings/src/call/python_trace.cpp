@@ -3,6 +3,7 @@
 #include "base/autograph.h"
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "base/origin.h"
 #include "base/user_line.h"
@@ -202,7 +203,7 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();
-    PyErr_Clear();
+    forget_error();
   }
   return beside;
 }

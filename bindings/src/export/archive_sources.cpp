@@ -1,6 +1,7 @@
 #include "export/archive_sources.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "concrete/concrete.h"
 #include "pytree/container.h"
@@ -235,7 +236,7 @@ void add(archive::SourceFunction &made, Concrete &concrete, const py::list &shap
   } catch (const python_error &) {
     if (!skips)
       throw;
-    PyErr_Clear();
+    forget_error();
   }
 }
 

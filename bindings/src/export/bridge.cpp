@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "export/export.h"
 
 #include "base/checked.h"
@@ -29,7 +30,7 @@ namespace py = pybind11;
 std::string qualified(PyTypeObject *type) {
   const std::string name = type->tp_name;
   const Owned module(PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
-  PyErr_Clear();
+  forget_error();
   if (name.find('.') != name.npos || !module || !PyUnicode_Check(module.get()))
     return name;
   const std::string of = utf8(module.get());
@@ -39,7 +40,7 @@ std::string qualified(PyTypeObject *type) {
 /// What a SignatureError says besides its message; empty where it does not.
 std::string told(PyObject *error, const char *name) {
   const Owned text(PyObject_GetAttrString(error, name));
-  PyErr_Clear();
+  forget_error();
   return text && PyUnicode_Check(text.get()) ? utf8(text.get()) : std::string();
 }
 
@@ -57,7 +58,7 @@ PyObject *not_found() {
   PyObject *value = error.get(), *type = reinterpret_cast<PyObject *>(Py_TYPE(value));
   const Owned text(PyObject_Str(value)), trace(PyException_GetTraceback(value));
   const std::string message = text ? utf8(text.get()) : "an exception without a text";
-  PyErr_Clear();
+  forget_error();
   const std::string name = qualified(reinterpret_cast<PyTypeObject *>(type));
   if (PyErr_GivenExceptionMatches(type, errors().signature))
     throw SignatureError(message, told(value, "parameter"), told(value, "expected"),

@@ -1,5 +1,6 @@
 #include "guards/elements.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "guards/graph.h"
 
@@ -41,12 +42,12 @@ OrderKept::OrderKept(PyObject *before) : places_(PyDict_New()) {
   for (Entries entries(before); places_ && entries.next(); ++place)
     if (const Owned number(PyLong_FromSsize_t(place)); number)
       PyDict_SetItem(places_.get(), entries.key(), number.get());
-  PyErr_Clear();
+  forget_error();
 }
 
 bool OrderKept::keeps(PyObject *key) {
   PyObject *place = places_ && kept_ ? PyDict_GetItemWithError(places_.get(), key) : nullptr;
-  PyErr_Clear();
+  forget_error();
   kept_ = place && PyLong_AsSsize_t(place) > last_;
   if (kept_)
     last_ = PyLong_AsSsize_t(place);

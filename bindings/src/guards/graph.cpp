@@ -1,6 +1,7 @@
 #include "guards/graph.h"
 
 #include "base/cpython.h"
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -17,7 +18,7 @@ std::string subscript(PyObject *key, std::int32_t index) {
   if (!key)
     return "[key " + std::to_string(index) + "]";
   Owned text(PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? PyObject_Repr(key) : nullptr);
-  PyErr_Clear();
+  forget_error();
   return text ? std::string("[") + utf8(text.get()) + "]"
               : std::string("[<") + Py_TYPE(key)->tp_name + ">]";
 }
@@ -139,7 +140,7 @@ bool Entries::next() {
   const Owned key(PyODictIter_Type.tp_iternext(order_));
   key_ = key.get(); // the dict has it
   value_ = key_ ? PyDict_GetItemWithError(dict_, key_) : nullptr;
-  PyErr_Clear();
+  forget_error();
   return value_ != nullptr;
 }
 
@@ -160,7 +161,7 @@ bool is_same_answer(PyObject *a, PyObject *b) {
     return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(a)) ==
            std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(b));
   const int same = is_plain(Py_TYPE(a), a) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
-  PyErr_Clear();
+  forget_error();
   return same == 1;
 }
 
@@ -191,7 +192,7 @@ PyObject *answer(const Slot &slot, PyObject *owner) {
 /// The same object as last time, as long as it is equal.
 PyObject *ask(const Slot &slot, PyObject *owner) {
   const Owned now(answer(slot, owner));
-  PyErr_Clear();
+  forget_error();
   if (!is_same_answer(slot.answer, now.get()))
     Py_XSETREF(slot.answer, Py_XNewRef(now.get()));
   return slot.answer;
@@ -207,7 +208,7 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   case Place::entries: {
     PyObject *value = dict ? PyDict_GetItemWithError(dict, slot.key) : nullptr;
     if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-      PyErr_Clear();
+      forget_error();
     return value;
   }
   case Place::members:
@@ -215,12 +216,12 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   case Place::set: {
     const int found = PySet_Contains(owner, slot.key);
     if (found < 0)
-      PyErr_Clear();
+      forget_error();
     return found == 1 ? slot.key : nullptr;
   }
   case Place::deque: {
     const Owned item(PySequence_GetItem(owner, slot.index)); // the deque holds it
-    PyErr_Clear();
+    forget_error();
     return item.get();
   }
   case Place::items:
@@ -239,7 +240,7 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
       return function->func_qualname;
     if (slot.index == kAnnotations) {
       PyObject *annotations = PyFunction_GetAnnotations(owner); // borrowed
-      PyErr_Clear();
+      forget_error();
       return annotations;
     }
     return function->func_closure && slot.index < PyTuple_GET_SIZE(function->func_closure)
@@ -261,7 +262,7 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
     return ask(slot, owner);
   case Place::fields: {
     const Owned value(PyObject_GetAttr(owner, slot.key)); // a C member: the owner keeps it
-    PyErr_Clear();
+    forget_error();
     return value.get();
   }
   case Place::kind: {
@@ -342,7 +343,7 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
 
 void store(const Container &container, const Slot &slot, PyObject *owner, PyObject *value) {
   if (!write(container.place, slot.key, slot.index, owner, value))
-    PyErr_Clear();
+    forget_error();
 }
 
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms) {

@@ -1,5 +1,6 @@
 #include "guards/graph_guards.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -315,7 +316,7 @@ void GraphGuards::compile() {
     case Place::instance: {
       PyObject **at = _PyObject_GetDictPtr(owner);
       if (!at) { // its class gives it none
-        PyErr_Clear();
+        forget_error();
         continue;
       }
       check.kind = Check::instance;
@@ -381,7 +382,7 @@ bool GraphGuards::is_in_order(std::size_t container, PyObject *owner) const {
     const Owned key(same ? PyODictIter_Type.tp_iternext(keys.get()) : nullptr);
     same = key && (item.key == key.get() || holds_key(item, key.get()));
   }
-  PyErr_Clear();
+  forget_error();
   return same;
 }
 

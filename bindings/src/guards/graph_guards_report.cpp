@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "guards/graph_guards_reader.h"
 
 #include "base/kinds.h"
@@ -21,7 +22,7 @@ Node tensor_leaf(std::vector<AtomRef> &atoms) {
 
 Node text_leaf(const std::string &text, std::vector<AtomRef> &atoms) {
   Owned made(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
-  PyErr_Clear();
+  forget_error();
   return leaf(made ? made.get() : Py_None, atoms);
 }
 
@@ -34,7 +35,7 @@ Node number_leaf(std::int64_t number, Kind kind = Kind::integer) {
 
 void append_key(std::string &text, PyObject *key) {
   Owned repr(PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? PyObject_Repr(key) : nullptr);
-  PyErr_Clear();
+  forget_error();
   text += text.empty() ? "" : ", ";
   text += repr ? utf8(repr.get()) : Py_TYPE(key)->tp_name;
 }

@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -161,7 +162,7 @@ bool GraphGuards::holds_key(const Item &item, PyObject *key) {
     return false;
   const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
   if (same < 0)
-    PyErr_Clear();
+    forget_error();
   return same == 1;
 }
 
@@ -266,7 +267,7 @@ bool GraphGuards::set_number(std::int32_t capture, PyObject *now) {
   at::Tensor number = tensor_of_python_number(now);
   PyObject *tensor = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;
   if (!tensor) {
-    PyErr_Clear();
+    forget_error();
     return false;
   }
   if (held_[capture])
@@ -294,7 +295,7 @@ void GraphGuards::keep(const Container &c, Slot &s) {
     s.keep = PyWeakref_NewRef(s.value, nullptr);
     Py_DECREF(s.value);
     if (!s.keep) {
-      PyErr_Clear();
+      forget_error();
       s.value = nullptr; // compare again next time
     }
   }

@@ -1,5 +1,6 @@
 #include "guards/memory.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -27,7 +28,7 @@ std::uint64_t shape_of(const Py_buffer &buffer) {
 /// Dates are in no buffer that others may read, but numpy copies them.
 PyObject *copied_contents(PyObject *object) {
   const Owned bytes(PyObject_CallMethod(object, "tobytes", nullptr));
-  PyErr_Clear();
+  forget_error();
   if (!bytes || !PyBytes_CheckExact(bytes.get()))
     return nullptr;
   return PyLong_FromUnsignedLongLong(XXH3_64bits(
@@ -45,7 +46,7 @@ bool has_memory(PyObject *object) {
 PyObject *memory_of(PyObject *object) {
   Py_buffer buffer{};
   if (PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) != 0) {
-    PyErr_Clear();
+    forget_error();
     return copied_contents(object);
   }
   const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&buffer, &PyBuffer_Release);
@@ -58,7 +59,7 @@ PyObject *memory_of(PyObject *object) {
   const Owned copy(PyBytes_FromStringAndSize(nullptr, buffer.len));
   const bool copied =
       copy && PyBuffer_ToContiguous(PyBytes_AS_STRING(copy.get()), &buffer, buffer.len, 'C') == 0;
-  PyErr_Clear();
+  forget_error();
   return copied ? PyLong_FromUnsignedLongLong(
                       XXH3_64bits_withSeed(PyBytes_AS_STRING(copy.get()), size, shape))
                 : nullptr;

@@ -1,5 +1,6 @@
 #include "guards/number_slots.h"
 
+#include "base/forget_error.h"
 #include "numbers/traced_number.h"
 #include "trace/eager_region.h"
 #include "trace/numbers.h"
@@ -114,7 +115,7 @@ void NumberSlots::put() {
         Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
     trace::keep_known(THPVariable_Unpack(taken.number.get()));
   } catch (const std::exception &) { // the error is repeated at the body's end
-    PyErr_Clear();
+    forget_error();
     return;
   }
   if (!tuple_)
@@ -126,7 +127,7 @@ void NumberSlots::write_number(const Taken &taken) {
   if (taken.number)
     store(c, c.slots[taken.slot], graph_.objects[c.object].object, taken.number.get());
   else
-    PyErr_Clear();
+    forget_error();
 }
 
 bool NumberSlots::gives(PyObject *tensor) const {

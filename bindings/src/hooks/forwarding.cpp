@@ -1,6 +1,7 @@
 #include "hooks/forwarding.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/lazy.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"
@@ -96,7 +97,7 @@ PyObject *bind_class_method(PyObject *self, PyObject *instance, PyObject *owner)
 PyObject *get_of_method(PyObject *self, PyObject *name) {
   if (PyObject *own = PyObject_GenericGetAttr(self, name))
     return own;
-  PyErr_Clear();
+  forget_error();
   PyObject *original = reinterpret_cast<Method *>(self)->original;
   const Owned function(PyObject_HasAttrString(original, "__func__")
                            ? PyObject_GetAttrString(original, "__func__")

@@ -1,6 +1,7 @@
 #include "hooks/profile.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/origin.h"
 #include "base/user_line.h"
@@ -35,7 +36,7 @@ bool is_import(const Frame &frame) {
   const KeepError keep;
   PyObject *spec = PyDict_GetItemString(frame.globals, "__spec__"); // borrowed
   const Owned initializing(spec ? PyObject_GetAttrString(spec, "_initializing") : nullptr);
-  PyErr_Clear();
+  forget_error();
   return initializing.get() == Py_True;
 }
 

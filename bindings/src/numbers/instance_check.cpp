@@ -1,6 +1,7 @@
 #include "numbers/instance_check.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"
 
@@ -48,7 +49,7 @@ InstanceCheck::~InstanceCheck() {
     return;
   const KeepError keep;
   if (PyDict_DelItemString(tensor_meta()->tp_dict, kName))
-    PyErr_Clear();
+    forget_error();
   PyType_Modified(tensor_meta());
 }
 

@@ -1,5 +1,6 @@
 #include "numbers/numbers_left.h"
 
+#include "base/forget_error.h"
 #include "numbers/traced_number.h"
 #include "trace/tracer.h"
 
@@ -29,7 +30,7 @@ void NumbersLeft::made(PyObject *number) {
   if (Owned reference(PyWeakref_NewRef(number, nullptr)); reference)
     innermost->made_.push_back(std::move(reference));
   else
-    PyErr_Clear();
+    forget_error();
 }
 
 void NumbersLeft::replace() {
@@ -50,7 +51,7 @@ void NumbersLeft::replace() {
       py::module_::import("tracehost._traced.numbers_left").attr("replace")(numbers, values);
   } catch (const py::error_already_set &) { // they stay what they are
   }
-  PyErr_Clear();
+  forget_error();
 }
 
 } // namespace tracehost::python

@@ -1,5 +1,6 @@
 #include "numbers/traced_number.h"
 
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "numbers/numbers_left.h"
 #include "shapes/fake_tensor.h"
@@ -97,7 +98,7 @@ PyObject *value_of(PyObject *number) {
   const auto value = trace::value_of_number(THPVariable_Unpack(number));
   PyObject *made = value ? python_number(*value) : nullptr;
   if (!made)
-    PyErr_Clear();
+    forget_error();
   return made;
 }
 

@@ -1,5 +1,6 @@
 #include "observe/changes.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "guards/elements.h"
@@ -140,7 +141,7 @@ private:
     const Container &c = graph_.containers[container];
     const Owned now(PySequence_List(owner)), fresh(PyList_New(0));
     if (!now || !fresh)
-      return PyErr_Clear();
+      return forget_error();
     std::vector<const Slot *> before(static_cast<std::size_t>(c.length));
     std::unordered_map<PyObject *, int> places;
     for (const Slot &s : c.slots) {
@@ -219,7 +220,7 @@ private:
         continue;
       sorted.back().moved = moved;
     }
-    PyErr_Clear();
+    forget_error();
     found_.erase(found_.begin() + static_cast<std::ptrdiff_t>(first), found_.end());
     std::move(sorted.begin(), sorted.end(), std::back_inserter(found_));
   }
@@ -248,7 +249,7 @@ private:
 
   static bool is_key(PyObject *a, PyObject *b) {
     const int same = a == b ? 1 : PyObject_RichCompareBool(a, b, Py_EQ);
-    PyErr_Clear();
+    forget_error();
     return same == 1;
   }
 
@@ -262,7 +263,7 @@ private:
                        [element](const Slot &s) { return s.value == element; }))
         PyList_Append(made.get(), element);
     }
-    PyErr_Clear();
+    forget_error();
     return made;
   }
 
@@ -285,7 +286,7 @@ private:
     for (Py_ssize_t at = 0; before && PyDict_Next(dict, &at, &key, &value);)
       if (PySet_Contains(before.get(), key) == 0)
         add(container, -1, key, value);
-    PyErr_Clear();
+    forget_error();
   }
 
   const Graph &graph_;
@@ -345,16 +346,16 @@ void store(const Change &change, const Graph &graph, PyObject *value) {
     if (const Owned before = elements_before(c))
       if (const Owned after = rearranged(change.from, before.get(), value))
         static_cast<void>(refill(owner, after.get()));
-    return PyErr_Clear();
+    return forget_error();
   }
   if (change.appended) {
     if (change.place < Py_SIZE(owner))
       PySequence_SetItem(owner, change.place, value);
-    return PyErr_Clear();
+    return forget_error();
   }
   const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
   if (!write(c.place, change.key.get(), index, owner_of(change, graph), value))
-    PyErr_Clear(); // something else has taken it away
+    forget_error(); // something else has taken it away
 }
 
 bool stores_fake_tensor(const Change &change, const Graph &graph) {
@@ -362,7 +363,7 @@ bool stores_fake_tensor(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set || c.place == Place::deque) { // which elements are new is unknown
     const Owned elements(PySequence_List(owner_of(change, graph)));
-    PyErr_Clear();
+    forget_error();
     return elements && leads_to(elements.get(), is_fake);
   }
   if (!change.now)
@@ -391,7 +392,7 @@ void discard_fake_tensors(PyObject *set) {
   for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
     if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_fake_tensor(element))
       PySet_Discard(set, element);
-  PyErr_Clear();
+  forget_error();
 }
 
 } // namespace
@@ -407,7 +408,7 @@ void restore(const Change &change, const Graph &graph) {
   } else {
     store(change, graph, change.slot < 0 ? nullptr : c.slots[change.slot].value);
   }
-  PyErr_Clear();
+  forget_error();
 }
 
 void take_back_fake_tensors(const Change &change, const Graph &graph) {

@@ -1,5 +1,6 @@
 #include "observe/graph_numbers.h"
 
+#include "base/forget_error.h"
 #include "guards/graph.h"
 #include "numbers/traced_number.h"
 
@@ -41,7 +42,7 @@ Owned without_graph_numbers(PyObject *value, int depth) {
         PyDict_SetItem(value, PyList_GET_ITEM(keys.get(), i), made.get());
     }
   }
-  PyErr_Clear();
+  forget_error();
   return Owned();
 }
 
@@ -55,7 +56,7 @@ void replace_keys(PyObject *dict) {
     const Owned number(number_of(THPVariable_Unpack(old.get())));
     if (number && write(Place::entries, old.get(), -1, dict, nullptr))
       write(Place::entries, number.get(), -1, dict, kept.get());
-    PyErr_Clear();
+    forget_error();
   }
 }
 

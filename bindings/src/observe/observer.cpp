@@ -1,5 +1,6 @@
 #include "observe/observer.h"
 
+#include "base/forget_error.h"
 #include "base/object.h"
 
 #include <utility>
@@ -112,7 +113,7 @@ int take_tool(PyObject *module) {
     const Owned done(PyObject_CallMethod(module, "use_tool_id", "is", id, "tracehost"));
     if (done)
       return id;
-    PyErr_Clear();
+    forget_error();
   }
   return -1;
 }
@@ -122,7 +123,7 @@ void give_back(PyObject *module) {
   const Owned event = instruction_event(module);
   Owned(PyObject_CallMethod(module, "register_callback", "iOO", tool, event.get(), Py_None));
   Owned(PyObject_CallMethod(module, "free_tool_id", "i", tool));
-  PyErr_Clear();
+  forget_error();
   tool = -1;
 }
 
@@ -143,7 +144,7 @@ void Observer::start() {
                         : nullptr);
     if (!set)
       give_back(module.get());
-    PyErr_Clear();
+    forget_error();
   }
   started_ = tool >= 0;
 }

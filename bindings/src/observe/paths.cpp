@@ -1,5 +1,6 @@
 #include "observe/paths.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -91,11 +92,11 @@ void Paths::imported(PyObject *name, bool replaced) {
 /// A module that the body has without an import statement of its own: importlib, an extension.
 void Paths::find_module(PyObject *module) {
   const char *name = PyModule_GetName(module);
-  PyErr_Clear();
+  forget_error();
   const Owned text(name ? PyUnicode_FromString(name) : nullptr);
   if (text && PyDict_GetItemWithError(PyImport_GetModuleDict(), text.get()) == module)
     imported(text.get(), /*replaced=*/false);
-  PyErr_Clear();
+  forget_error();
 }
 
 void Paths::registry_of(PyObject *function) {
@@ -209,7 +210,7 @@ void Paths::callee(PyObject *callable) {
   for (const char *field : fields) {
     const Owned key(PyUnicode_InternFromString(field));
     const Owned value(PyObject_GetAttr(callable, key.get()));
-    PyErr_Clear();
+    forget_error();
     named(container(object, Place::fields), key.get(), value.get());
     if (value && (field == "args"sv || field == "keywords"sv))
       whole(value.get(), false);

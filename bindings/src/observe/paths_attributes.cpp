@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "observe/paths.h"
 
 #include "base/kinds.h"
@@ -29,7 +30,7 @@ bool is_same_question(Asked how, PyObject *a, PyObject *b) {
   if (PyUnicode_Check(a) && PyUnicode_Check(b))
     return same_text(a, b);
   const int same = PyTuple_Check(a) && PyTuple_Check(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
-  PyErr_Clear();
+  forget_error();
   return same == 1;
 }
 

@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -71,7 +72,7 @@ std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObj
     PyObject *base = PyTuple_GET_ITEM(type->tp_mro, i);
     auto *of = reinterpret_cast<PyTypeObject *>(base);
     PyObject *found = of->tp_dict ? PyDict_GetItemWithError(of->tp_dict, name) : nullptr;
-    PyErr_Clear();
+    forget_error();
     Position at;
     if (of->tp_flags & Py_TPFLAGS_HEAPTYPE)
       at = named(container(class_object(of), Place::names), name, nullptr);

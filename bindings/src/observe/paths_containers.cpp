@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "observe/paths.h"
 
 #include "base/cpython.h"
@@ -43,7 +44,7 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
     if (graph_.containers[c].open)
       whole(object, false);
     Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : Py_SIZE(object);
-    PyErr_Clear();
+    forget_error();
     index += index < 0 ? Py_SIZE(object) : 0;
     return index < 0 || index >= Py_SIZE(object)
                ? Position{c, -1}
@@ -56,7 +57,7 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
     }
     const Py_ssize_t size = Py_SIZE(object);
     Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : -1;
-    PyErr_Clear();
+    forget_error();
     if (index < 0 || index >= size) { // counted from the end, or an error
       length(object);
       index += index < 0 ? size : 0;
@@ -66,7 +67,7 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
     return numbered(c, static_cast<int>(index), nullptr, PySequence_Fast_ITEMS(object)[index]);
   }
   if (may_hold(key) || PyObject_Hash(key) == -1) {
-    PyErr_Clear();
+    forget_error();
     whole(object, false);
   }
   return named(c, key, nullptr);
@@ -144,7 +145,7 @@ void Paths::everything(PyObject *object) {
       add(part);
     const Owned dict(has_user_attributes(Py_TYPE(one)) ? PyObject_GenericGetDict(one, nullptr)
                                                        : nullptr);
-    PyErr_Clear();
+    forget_error();
     PyObject *key, *value;
     for (Py_ssize_t at = 0; dict && PyDict_Next(dict.get(), &at, &key, &value);)
       add(value);
@@ -200,14 +201,14 @@ void Paths::close(int c) {
                                                 : Py_NewRef(PySequence_Fast_ITEMS(owner)[i]));
       numbered(c, static_cast<int>(i), nullptr, item.get());
     }
-    PyErr_Clear();
+    forget_error();
     in.counted = true;
   } else if (in.place == Place::set) {
     const Owned elements(PySequence_List(owner)); // a copy: it asks no element for its hash
     for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
       if (PyObject *e = PyList_GET_ITEM(elements.get(), i); is_value(e))
         named(c, e, e);
-    PyErr_Clear();
+    forget_error();
     in.counted = true;
   } else if (PyObject *dict = dict_of(in.place, owner)) {
     int order = 0;

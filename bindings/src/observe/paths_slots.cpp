@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "observe/paths.h"
 
 #include "base/cpython.h"
@@ -20,7 +21,7 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
     graph_.containers[c].slots[slot].aside &= in_state();
     return {c, slot};
   }
-  PyErr_Clear();
+  forget_error();
   const Container &in = graph_.containers[c];
   if (!in.open)
     return {c, -1}; // all that was there before has a slot
@@ -33,7 +34,7 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
   const Position at = add_slot(c, -1, key, value);
   const Owned number(PyLong_FromLong(at.slot));
   if (!number || PyDict_SetItem(numbers, key, number.get()) != 0)
-    PyErr_Clear();
+    forget_error();
   return at;
 }
 
@@ -125,7 +126,7 @@ int Paths::container(int object, Place place) {
       return -1;
     // So that its address is known: a function gets one with its first attribute.
     const Owned made(PyObject_GenericGetDict(owner, nullptr));
-    PyErr_Clear();
+    forget_error();
   }
   found->second = static_cast<int>(graph_.containers.size());
   Container c;

@@ -1,5 +1,6 @@
 #include "observe/reads.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/lazy.h"
@@ -293,7 +294,7 @@ void Reads::load_property(PyObject *owner, PyObject *name) {
   if (!found || !Py_IS_TYPE(found, &PyProperty_Type))
     return;
   const Owned getter(PyObject_GetAttrString(found, "fget"));
-  PyErr_Clear();
+  forget_error();
   if (getter && !PyFunction_Check(getter.get()) && getter.get() != Py_None)
     call(getter.get(), std::array{owner});
 }
@@ -302,7 +303,7 @@ void Reads::load_property(PyObject *owner, PyObject *name) {
 void Reads::load_super(PyObject *super, PyObject *name) {
   const Owned type(PyObject_GetAttrString(super, "__thisclass__"));
   const Owned self(PyObject_GetAttrString(super, "__self__"));
-  PyErr_Clear();
+  forget_error();
   if (type && self)
     paths_.super_attribute(type.get(), self.get(), name);
 }
@@ -329,7 +330,7 @@ void Reads::load_item(PyObject *container, PyObject *key) {
     if (PyObject_TypeCheck(container, known().defaultdict) && !called_)
       sides_.note(Sides::Kind::store, "adds a key to a defaultdict");
   }
-  PyErr_Clear();
+  forget_error();
 }
 
 /// tracehost's own code keeps nothing of the user's in its globals.
@@ -356,7 +357,7 @@ void Reads::load_local_name() {
     if (PyDict_GetItemWithError(locals, name()))
       return;
   }
-  PyErr_Clear();
+  forget_error();
   load_global(name());
 }
 
@@ -416,7 +417,7 @@ void Reads::match_class() {
   if (PyType_Check(type)) {
     paths_.read(paths_.attribute(type, match_args.get()));
     const Owned positional(PyObject_GetAttr(type, match_args.get()));
-    PyErr_Clear();
+    forget_error();
     for (Py_ssize_t i = 0; positional && PyTuple_Check(positional.get()) &&
                            i < instruction_->argument && i < PyTuple_GET_SIZE(positional.get());
          ++i)

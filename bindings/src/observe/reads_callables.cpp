@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -54,7 +55,7 @@ Owned elements_of(PyObject *iterable) {
   Owned found(size < 0 || size > static_cast<Py_ssize_t>(kMostElements)
                   ? nullptr
                   : PySequence_List(iterable));
-  PyErr_Clear();
+  forget_error();
   return found;
 }
 
@@ -79,7 +80,7 @@ bool is_lazy(std::string_view name) {
 /// What pickles the callable: its class, and what it was made of.
 Owned made_of(PyObject *callable) {
   Owned made(PyObject_CallMethod(callable, "__reduce__", nullptr));
-  PyErr_Clear();
+  forget_error();
   return made && PyTuple_Check(made.get()) && PyTuple_GET_SIZE(made.get()) > 1 &&
                  PyTuple_Check(PyTuple_GET_ITEM(made.get(), 1))
              ? std::move(made)
@@ -106,7 +107,7 @@ void Reads::call_partial(PyObject *partial, Arguments arguments) {
   const Owned function(PyObject_GetAttrString(partial, "func"));
   const Owned bound(PyObject_GetAttrString(partial, "args"));
   const Owned named(PyObject_GetAttrString(partial, "keywords"));
-  PyErr_Clear();
+  forget_error();
   if (!function || !bound || !PyTuple_Check(bound.get()))
     return;
   std::vector<PyObject *> all;
@@ -124,7 +125,7 @@ void Reads::call_named(PyObject *caller, Arguments arguments) {
   const bool partial = how && Py_TYPE(how) == known().partial;
   const Owned bound(partial ? PyObject_GetAttrString(how, "args") : nullptr);
   const Owned named(partial ? PyObject_GetAttrString(how, "keywords") : nullptr);
-  PyErr_Clear();
+  forget_error();
   std::vector<PyObject *> got;
   if (bound && PyTuple_Check(bound.get()))
     append(got, bound.get(), 0);
@@ -142,7 +143,7 @@ void Reads::call_named(PyObject *caller, Arguments arguments) {
   PyObject *method = _PyType_Lookup(Py_TYPE(self), got[0]); // borrowed
   const Owned keep(Py_XNewRef(method));
   const Owned own(method ? nullptr : PyObject_GenericGetAttr(self, got[0]));
-  PyErr_Clear();
+  forget_error();
   const std::span<PyObject *const> others(got.data() + 1, got.size() - 1);
   if (method)
     call(method, joined(self, others));
@@ -168,7 +169,7 @@ void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
 void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
   const Owned self(PyObject_GetAttrString(wrapper, "__self__"));
   const Owned name(PyObject_GetAttrString(wrapper, "__name__"));
-  PyErr_Clear();
+  forget_error();
   if (!self || !name)
     return;
   if (paths_.knows(wrapper) && !is_tensor(self.get())) {
@@ -294,7 +295,7 @@ void Reads::reduce(Arguments arguments) {
     const bool next = first && is_collection(first) && PyDict_Check(first) &&
                       PyDict_GetItemWithError(first, element);
     call(callable, std::array{first ? first : element, element});
-    PyErr_Clear();
+    forget_error();
     if (next)
       first = PyDict_GetItemWithError(first, element);
   }

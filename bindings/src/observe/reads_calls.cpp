@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -53,7 +54,7 @@ bool is_of_torch(PyObject *callable, const char *name) {
   const Owned text(PyUnicode_InternFromString("torch._C"));
   PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), text.get()); // borrowed
   const Owned found(module ? PyObject_GetAttrString(module, name) : nullptr);
-  PyErr_Clear();
+  forget_error();
   return found.get() == callable;
 }
 
@@ -160,7 +161,7 @@ void Reads::call_type(PyTypeObject *type, Arguments arguments) {
     auto [module, name] = split(type->tp_name);
     const Owned of(of_c ? nullptr
                         : PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
-    PyErr_Clear();
+    forget_error();
     if (of && PyUnicode_Check(of.get()))
       module = utf8(of.get());
     Rule rule = rule_of(module, name);
@@ -184,7 +185,7 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
     return call_c_function(found, arguments);
   const Owned module(PyObject_GetAttrString(callable, "__module__"));
   const Owned name(PyObject_GetAttrString(callable, "__name__"));
-  PyErr_Clear();
+  forget_error();
   const bool named = module && name && PyUnicode_Check(module.get()) && PyUnicode_Check(name.get());
   const auto [of, own] =
       named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
@@ -213,7 +214,7 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
   for (std::size_t i = 0; !alone && key && i < arguments.size(); ++i)
     PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
   if (named_ || !key || PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
-    PyErr_Clear();
+    forget_error();
     paths_.whole(cache, false);
     note_store({paths_.before_change(cache), -1}, nullptr);
     return;
@@ -221,7 +222,7 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
   load_item(cache, key.get());
   if (PyDict_Contains(cache, key.get()) == 0)
     note_store(paths_.item(cache, key.get()), nullptr);
-  PyErr_Clear();
+  forget_error();
 }
 
 /// `with manager:` in a side of an `if`, where C code enters: a lock, a file.

@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -294,7 +295,7 @@ static bool is_equal(PyObject *a, PyObject *b) {
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b) || !is_plain(Py_TYPE(a), a))
     return false;
   const int same = PyObject_RichCompareBool(a, b, Py_EQ);
-  PyErr_Clear();
+  forget_error();
   return same == 1;
 }
 
@@ -304,7 +305,7 @@ static bool is_full_deque(PyObject *container) {
     return false;
   const Owned most(PyObject_GetAttrString(container, "maxlen"));
   const Py_ssize_t count = most && PyLong_Check(most.get()) ? PyLong_AsSsize_t(most.get()) : -1;
-  PyErr_Clear();
+  forget_error();
   return count >= 0 && Py_SIZE(container) >= count;
 }
 

@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "base/origin.h"
 #include "base/user_line.h"
@@ -45,7 +46,7 @@ bool holds_type_of_number(PyObject *container) {
     found |= (PyDict_Check(container) ? PyDict_Contains(container, key)
                                       : PySet_Contains(container, key)) == 1;
   }
-  PyErr_Clear();
+  forget_error();
   return found;
 }
 
@@ -54,7 +55,7 @@ void reject_read(const std::string &message) {
   try {
     trace::reject(trace::Rejection::value_read, message);
   } catch (const std::exception &) {
-    PyErr_Clear();
+    forget_error();
   }
 }
 

@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -134,7 +135,7 @@ void Reads::note_import(PyObject *name) {
   PyObject *modules = PyImport_GetModuleDict(); // borrowed
   if (PyDict_Contains(modules, name) == 0)
     note_impure(Sides::Kind::call, fmt::format("imports {}", utf8(name)));
-  PyErr_Clear();
+  forget_error();
 }
 
 /// Whether C code may change one of the objects that it is given, and that was there before.
@@ -157,7 +158,7 @@ bool Reads::has_output(const Called &called, Arguments arguments) const {
   if (named_)
     return true;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
-  PyErr_Clear();
+  forget_error();
   return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
 }
 

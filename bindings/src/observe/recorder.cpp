@@ -1,6 +1,7 @@
 #include "observe/recorder.h"
 
 #include "base/autograph.h"
+#include "base/forget_error.h"
 #include "base/instructions.h"
 #include "base/kinds.h"
 #include "base/known.h"
@@ -132,7 +133,7 @@ const Instruction *Recorder::coming(const Frame &frame, int unit) {
 void Recorder::observe(const Frame &frame, const Instruction &instruction, bool called) {
   const KeepError keep;
   reads_.observe(frame, instruction, called);
-  PyErr_Clear();
+  forget_error();
 }
 
 void Recorder::missed(std::string why) {
@@ -254,7 +255,7 @@ void Recorder::replace(const Rebound &rebound, PyObject *value) {
     if (change.rewrites)
       change.now = Owned(PySequence_List(owner_of(change, graph)));
   }
-  PyErr_Clear();
+  forget_error();
 }
 
 /// A dict of `param_groups`: its learning rate changes between the calls.

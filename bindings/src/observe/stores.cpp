@@ -1,5 +1,6 @@
 #include "observe/stores.h"
 
+#include "base/forget_error.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/user_line.h"
@@ -95,7 +96,7 @@ static Owned copy_of(PyObject *container) {
              : PyAnySet_Check(container) ? PySet_New(container)
              : is_deque(container)       ? PySequence_List(container)
                                          : nullptr);
-  PyErr_Clear();
+  forget_error();
   return made;
 }
 
@@ -144,7 +145,7 @@ bool Stores::is_as_before(const InBlock &store) const {
       !is_plain(Py_TYPE(now), now))
     return now == before;
   const int same = PyObject_RichCompareBool(now, before, Py_EQ);
-  PyErr_Clear();
+  forget_error();
   return same == 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@ struct Numpy {
 PyTypeObject *class_of(PyObject *module, const char *name) {
   PyObject *found = PyObject_GetAttrString(module, name);
   if (!found)
-    PyErr_Clear();
+    forget_error();
   return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject *>(found) : nullptr;
 }
 

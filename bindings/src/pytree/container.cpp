@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "base/lazy.h"
 #include "base/origin.h"
@@ -31,7 +32,7 @@ const Special &special() {
     const auto attribute = [](const char *module, const char *name) {
       const Owned imported(PyImport_ImportModule(module));
       PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
-      PyErr_Clear();
+      forget_error();
       return found;
     };
     return Special{reinterpret_cast<PyTypeObject *>(attribute("collections", "defaultdict")),
@@ -49,7 +50,7 @@ PyObject *registration(PyTypeObject *type) {
     return nullptr;
   PyObject *found = PyDict_GetItemWithError(registry, reinterpret_cast<PyObject *>(type));
   if (!found)
-    PyErr_Clear(); // a metaclass that can't be hashed
+    forget_error(); // a metaclass that can't be hashed
   return found;
 }
 
@@ -71,7 +72,7 @@ bool names_of_fields(PyTypeObject *type, std::vector<PyObject *> &names) {
       // Pseudo-fields (ClassVar, InitVar) are in the dict too, marked by another sentinel.
       const Owned kind(PyObject_GetAttrString(field, "_field_type"));
       const Owned mark(kind ? PyObject_GetAttrString(kind.get(), "name") : nullptr);
-      PyErr_Clear();
+      forget_error();
       if (PyUnicode_Check(name) && std::strcmp(utf8(mark.get()), "_FIELD") == 0)
         add(name);
     }
@@ -82,7 +83,7 @@ bool names_of_fields(PyTypeObject *type, std::vector<PyObject *> &names) {
     return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fields); ++i) {
     const Owned name(PyObject_GetAttrString(PyTuple_GET_ITEM(fields, i), "name"));
-    PyErr_Clear();
+    forget_error();
     if (name && PyUnicode_Check(name.get()))
       add(name.get());
   }
@@ -194,7 +195,7 @@ std::string ContainerType::field(std::size_t index) const {
     if (names && PyTuple_Check(names) && index < static_cast<std::size_t>(PyTuple_GET_SIZE(names)))
       result = std::string(".") + utf8(PyTuple_GET_ITEM(names, static_cast<Py_ssize_t>(index)));
   }
-  PyErr_Clear();
+  forget_error();
   return result;
 }
 
@@ -220,7 +221,7 @@ void ContainerType::learn_names(PyObject *object, PyObject *with_keys) {
                          : nullptr);
     names_.push_back(text ? utf8(text.get()) : "");
   }
-  PyErr_Clear();
+  forget_error();
 }
 
 std::shared_ptr<ContainerType> container_type(PyObject *object) {
@@ -373,7 +374,7 @@ Owned field_of(PyObject *object, PyObject *name) {
   if (!value) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError))
       rethrow();
-    PyErr_Clear();
+    forget_error();
   }
   return value;
 }

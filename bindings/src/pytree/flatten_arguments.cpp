@@ -1,5 +1,6 @@
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "pytree/flattener.h"
 #include "pytree/leaf.h"
 
@@ -65,7 +66,7 @@ void rethrow_about(const std::string &subject) {
   const Owned args(Py_BuildValue("(s)", fmt::format("{}: {}", subject, utf8(text.get())).c_str()));
   // In place, because it may have a cause.
   if (!args || PyObject_SetAttrString(error.get(), "args", args.get()))
-    PyErr_Clear();
+    forget_error();
   set_error(std::move(error));
   rethrow();
 }

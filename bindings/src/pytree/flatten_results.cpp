@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "pytree/arrays.h"
 #include "pytree/flattener.h"
@@ -73,7 +74,7 @@ bool is_importable(PyObject *leaf) {
     found = Owned(PyObject_GetAttrString(found.get(), path.substr(from, dot - from).c_str()));
     from = dot + 1;
   }
-  PyErr_Clear();
+  forget_error();
   return found.get() == leaf;
 }
 

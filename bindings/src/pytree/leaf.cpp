@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "base/lazy.h"
 #include "base/object.h"
@@ -59,7 +60,7 @@ bool equal(PyObject *a, PyObject *b) {
   Py_DECREF(a);
   Py_DECREF(b);
   if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception))
-    PyErr_Clear();
+    forget_error();
   return result == 1;
 }
 
@@ -107,7 +108,7 @@ PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(co
     object_ = PyWeakref_NewRef(PyMethod_GET_SELF(object), nullptr);
     if (object_)
       return;
-    PyErr_Clear(); // cannot be referred to weakly: keep the method
+    forget_error(); // cannot be referred to weakly: keep the method
     Py_CLEAR(function_);
     compare_ = Compare::equality;
     object_ = Py_NewRef(object);
@@ -119,7 +120,7 @@ PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(co
     object_ = Py_TYPE(object)->tp_weaklistoffset ? PyWeakref_NewRef(object, nullptr) : nullptr;
     if (object_)
       return;
-    PyErr_Clear();
+    forget_error();
     compare_ = Compare::identity;
     object_ = object;
   }
@@ -221,7 +222,7 @@ bool PyAtom::same(const Atom &other) const {
   };
   const bool result = typed ? same_user_type(object_, of(this), that->object_, of(that))
                             : equal(object_, that->object_);
-  PyErr_Clear();
+  forget_error();
   return result;
 }
 
@@ -240,7 +241,7 @@ bool PyAtom::covers(const Atom &other) const {
     return is_subtype(that->object_, object_);
   } catch (...) { // it says so when it is looked for
     set_from_current_exception();
-    PyErr_Clear();
+    forget_error();
     return false;
   }
 }

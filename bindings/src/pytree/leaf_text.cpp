@@ -1,3 +1,4 @@
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
@@ -98,7 +99,7 @@ std::string PyAtom::text() const {
              repr(object_) + "]";
     break;
   }
-  PyErr_Clear();
+  forget_error();
   return shortened(std::move(result));
 }
 

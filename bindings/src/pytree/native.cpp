@@ -1,6 +1,7 @@
 #include "pytree/native.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "pytree/container.h"
 #include "pytree/leaf.h"
@@ -35,14 +36,14 @@ std::string full_name(PyTypeObject *type) {
   const KeepError keep;
   const Owned module(PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
   const Owned name(PyType_GetQualName(type));
-  PyErr_Clear();
+  forget_error();
   return fmt::format("{}:{}", utf8(module.get()), utf8(name.get()));
 }
 
 bool text_of(PyObject *str, std::string &into) {
   Py_ssize_t size = 0;
   const char *text = str ? PyUnicode_AsUTF8AndSize(str, &size) : nullptr;
-  PyErr_Clear(); // a lone surrogate
+  forget_error(); // a lone surrogate
   if (text)
     into.assign(text, static_cast<std::size_t>(size));
   return text != nullptr;
@@ -179,7 +180,7 @@ void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
     } else if (node.kind == Kind::atom) {
       const Owned object(python_value(node));
       if (!object) {
-        PyErr_Clear();
+        forget_error();
         throw Unstorable{i, node.payload.atom->text()};
       }
       std::vector<AtomRef> own;

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"
 #include "pytree/arrays.h"
@@ -117,7 +118,7 @@ bool same_leaf(PyObject *a, PyObject *b) {
     return true;
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
   if (equal < 0)
-    PyErr_Clear();
+    forget_error();
   return equal == 1;
 }
 

@@ -1,5 +1,6 @@
 #include "pytree/tensor_spec.h"
 
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "signature/native_atoms.h"
 
@@ -20,7 +21,7 @@ std::string shown(py::handle value) {
   const char *type = Py_TYPE(value.ptr())->tp_name;
   const Owned text(PyObject_Repr(value.ptr()));
   if (!text.get()) {
-    PyErr_Clear();
+    forget_error();
     return fmt::format("a {}", type);
   }
   std::string repr = shortened(utf8(text.get()), 80);
@@ -33,13 +34,13 @@ std::int64_t parse_size(py::handle size, py::handle shape) {
   const auto index = py::reinterpret_steal<py::object>(
       PyBool_Check(size.ptr()) ? nullptr : PyNumber_Index(size.ptr()));
   if (!index) {
-    PyErr_Clear();
+    forget_error();
     throw py::type_error(
         fmt::format("TensorSpec: a size is an int, or None for any; shape has {}", shown(size)));
   }
   const long long value = PyLong_AsLongLong(index.ptr());
   if (value < 0) { // also where it is too large
-    PyErr_Clear();
+    forget_error();
     throw py::value_error(fmt::format(
         "TensorSpec: sizes are from 0 to 2**63 - 1, or None for any; got shape {}", shown(shape)));
   }

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/known.h"
 #include "base/lazy.h"
 #include "pytree/leaf.h"
@@ -32,7 +33,7 @@ const Names &names() {
 /// An ordinary exception of a user's code counts as "no"; others stay set for the caller to find.
 bool answer(int result) {
   if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception))
-    PyErr_Clear();
+    forget_error();
   return result == 1;
 }
 
@@ -98,7 +99,7 @@ std::string shown_result(PyObject *object) {
     return "a tensor";
   const KeepError keep;
   const Owned text(PyObject_Repr(object));
-  PyErr_Clear();
+  forget_error();
   return fmt::format("{} {}", Py_TYPE(object)->tp_name, shortened(text ? utf8(text.get()) : ""));
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -128,7 +129,7 @@ Value from_python(PyObject *object, const std::string &what) {
     return reinterpret_cast<THPDevice *>(object)->device;
   for (const char *fields : {"_fields", "__dataclass_fields__"}) {
     const Owned names(PyObject_GetAttrString(object, fields));
-    PyErr_Clear();
+    forget_error();
     if (names)
       return record(object, names.get(), what);
   }

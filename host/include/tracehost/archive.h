@@ -27,7 +27,7 @@ struct LoadOptions {
   /// empty: as TRACEHOST_OPTIMIZE says, else on kernel tapes alone.
   std::string optimize = {};
   /// The SHA-256 that the file must have, 64 hex digits, as `sha256sum` prints it; empty: any. It
-  /// is computed over the very bytes that are then read.
+  /// is computed over the bytes that are then read.
   std::string sha256 = {};
 };
 

@@ -188,6 +188,16 @@ TEST_F(RuntimeArchive, TakesOtherTensorsWhileItIsCalled) {
   EXPECT_TRUE(right);
 }
 
+TEST_F(RuntimeArchive, HasTheDigestThatItIsAskedFor) {
+  EXPECT_EQ(Archive::load(path).sha256(), "");
+  std::string digest(64, '0');
+  const std::string said = error<ArchiveError>([&] { Archive::load(path, {.sha256 = digest}); });
+  const std::string begin = path + ": its SHA-256 is ";
+  ASSERT_THAT(said, testing::StartsWith(begin));
+  digest = said.substr(begin.size(), digest.size());
+  EXPECT_EQ(Archive::load(path, {.sha256 = digest}).sha256(), digest);
+}
+
 TEST_F(RuntimeArchive, SettledCallsRunOnTapesWhereTheLoadSaysSo) {
   const auto program = [](const archive::Contents &contents) -> const Program & {
     return *contents.find("scale")->specializations.front()->program;
