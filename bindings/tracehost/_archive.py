@@ -84,7 +84,8 @@ def _write(
     without = _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)
     if without:
         warnings.warn(
-            f"{_count(len(without), 'graph')} of {shown_path(path)} has no copy in TorchScript, for example "
+            f"{_count(len(without), 'graph')} of {shown_path(path)} {'has' if len(without) == 1 else 'have'} no "
+            f"copy in TorchScript, for example "
             f"{without[0]}. tracehost.load runs such a graph; torch.jit.load does not have it.",
             TraceWarning,
             stacklevel=3,

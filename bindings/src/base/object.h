@@ -34,7 +34,10 @@ private:
 class KeepError {
 public:
   KeepError() { PyErr_Fetch(&type_, &value_, &traceback_); }
-  ~KeepError() { PyErr_Restore(type_, value_, traceback_); }
+  ~KeepError() {
+    forget_error();
+    PyErr_Restore(type_, value_, traceback_);
+  }
   KeepError(const KeepError &) = delete;
   KeepError &operator=(const KeepError &) = delete;
 

@@ -49,7 +49,8 @@ void NumbersLeft::replace() {
     }
     if (!numbers.empty())
       py::module_::import("tracehost._traced.numbers_left").attr("replace")(numbers, values);
-  } catch (const py::error_already_set &) { // they stay what they are
+  } catch (py::error_already_set &error) { // they stay what they are
+    error.restore();
   }
   forget_error();
 }

@@ -10,6 +10,7 @@ tracer is C++ and records ops. What has to look like Python to the body is here.
 - closed_over.py: what such a call reaches by itself (closures, attributes), as inputs of it
 - raised.py: exceptions that a graph raises, with their arguments and attributes
 - shown_calls.py: whether print() or a logger shows what is computed now
+- kernels.py: kernels of torch.library in place of ATen's, which no tape calls
 - numbers_left.py: Python's numbers in place of traced ones that a body left somewhere in the program
 
 A worked example: the body `x * x.max().item()` at the trace, and at later calls

@@ -59,8 +59,8 @@ TEST(GraphRecord, GivesTheGraphThatWasWritten) {
   %list : Tensor[] = prim::ListConstruct(%x, %sum)
   %a : Tensor, %b : Tensor = prim::ListUnpack(%list)
   %total : Tensor = aten::sum(%sum, %none)
-  %is : bool = aten::Bool(%total)
-  %r : Tensor, %n : int = prim::If(%is)
+  %cond : bool = aten::Bool(%total)
+  %r : Tensor, %n : int = prim::If(%cond)
     block0():
       %t : Tensor = aten::div(%a, %b, %text)
       -> (%t, %one)

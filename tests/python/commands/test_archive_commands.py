@@ -47,8 +47,9 @@ def archive(tmp_path):
 def test_export_and_inspect(command):
     done = command("export", "archive_module:plain", "-o", "p.pt", "--signature", "f32[?,128]")
     assert (done.returncode, done.stderr) == (0, "")
-    first, digest, *rest = done.stdout.splitlines()
+    first, digest, sha256, *rest = done.stdout.splitlines()
     assert first.startswith("p.pt: ") and digest.startswith("hash xxh3:")
+    assert re.fullmatch("sha256 [0-9a-f]{64}", sha256)
     assert rest == [
         "",
         "plain(x)",
@@ -58,7 +59,10 @@ def test_export_and_inspect(command):
     assert command("inspect", "p.pt").stdout == done.stdout
     assert "aten::mul" in command("inspect", "p.pt", "--graph", "0").stdout
     assert command("inspect", "p.pt", "--code", "0").stdout == (
-        "def plain(self,\n    x_: Tensor) -> Tensor:\n  return torch.mul(x_, CONSTANTS.c0)\n"
+        "graph(%x : Tensor):\n"
+        "  %1 : Tensor = prim::Constant[value={3}]()\n"
+        "  %2 : Tensor = aten::mul(%x, %1)\n"
+        "  return (%2)\n"
     )
     manifest = json.loads(command("inspect", "--json", "p.pt").stdout)
     assert manifest["functions"][0]["name"] == "plain"
@@ -75,6 +79,7 @@ def test_inspect_is_as_recorded(command, tmp_path):
     text = re.sub(r"[\d,]+ bytes", "SIZE bytes", done.stdout)
     text = re.sub(r"(tracehost|torch) \d\S*?(?=,)", r"\1 VERSION", text)
     text = re.sub(r"xxh3:[0-9a-f]+", "xxh3:HASH", text)
+    text = re.sub(r"sha256 [0-9a-f]+", "sha256 HASH", text)
     assert text == (TESTS / "data" / "inspect.txt").read_text()
 
 

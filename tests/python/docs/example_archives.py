@@ -115,7 +115,9 @@ def round_trip(one: Watched, found: dict[str, Any]) -> None:
     for number, graph in list(enumerate(graphs))[:: 1 + len(graphs) // 25]:  # of a storm, some
         path = Path(folder) / f"{len(os.listdir(folder))}.thz"
         try:
-            tracehost.save(path, {"f": graph})
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=".* no copy in TorchScript")
+                tracehost.save(path, {"f": graph})
         except tracehost.ArchiveError as error:
             found["rejected"][str(error)] += 1
             continue
