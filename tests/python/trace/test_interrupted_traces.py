@@ -1,64 +1,42 @@
-"""Ctrl-C comes at any place of a trace, and is raised: tracehost drops no interrupt on the way."""
+"""Ctrl-C comes at any place of a trace, also in code that tracehost asks, whose other errors it drops."""
 
 import signal
-import sys
 
 import pytest
 import torch
 import tracehost
-
-INTERRUPTS = 60
-MOST_TRACES = 100  # after an interrupt: it is lost
-
-NET = torch.nn.Sequential(
-    torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 4)
-)
+from tracehost.autograph.conversion import compile as conversion
 
 
-def body(x, n):
-    y = x
-    for _ in range(6):
-        y = torch.cat([NET[0](y), y], 1)[:, :8] * n
-        if y.sum() > 0:
-            y = torch.relu(y)
-        else:
-            y = y - 1
-    return NET(y), {"a": y, "b": [y + i for i in range(3)]}
+def interrupts(code):
+    raise KeyboardInterrupt
 
 
-def traces_until_interrupted(seen):
-    """How many traces ended meanwhile; MOST_TRACES: the interrupt was lost."""
-    x = torch.rand(3, 8)
-    for n in range(MOST_TRACES):
-        if seen:
-            return n
-        try:
-            tracehost.function(body)(x, n)
-        except KeyboardInterrupt:
-            return n
-    return MOST_TRACES
+def body(x):
+    return x * 2
 
 
 @pytest.fixture
-def alarm():
-    """SIGALRM does what SIGINT does."""
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+def raised_again():
+    """What SIGINT's handler was called with."""
+    calls = []
+
+    def handler(number, frame):
+        calls.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, handler)
+    yield calls
+    signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_of_a_trace_is_raised(alarm, monkeypatch):
-    # Python itself prints what a callback of a weak reference raises: such an interrupt was seen.
-    seen = []
-    monkeypatch.setattr(sys, "unraisablehook", seen.append)
-    tracehost.function(body)(torch.rand(3, 8), 0)  # what is loaded at the first trace is there
-    lost = 0
-    for i in range(INTERRUPTS):
-        seen.clear()
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0.0005 + 0.0007 * i)
-            lost += traces_until_interrupted(seen) == MOST_TRACES
-        except KeyboardInterrupt:  # between two traces
-            pass
-    assert lost == 0
+def test_an_interrupt_in_code_that_is_asked_is_raised(monkeypatch, raised_again):
+    f = tracehost.function(body)
+    f(torch.ones(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(conversion.is_generated, "__code__", interrupts.__code__)
+        with pytest.raises(KeyboardInterrupt):
+            tracehost.function(body)(torch.ones(3))
+            list(map(abs, range(3)))  # at the latest here
+    assert raised_again  # it was dropped, and SIGINT sent in its place
+    assert torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
