@@ -1,7 +1,6 @@
 #include "base/autograph.h"
 #include "base/errors.h"
 #include "base/interruption.h"
-#include "base/kernel_registry.h"
 #include "base/origin.h"
 #include "call/function_type.h"
 #include "call/stance.h"
@@ -20,6 +19,7 @@
 #include "observe/introspection.h"
 #include "pytree/tensor_spec.h"
 #include "report/ledger.h"
+#include "tape/replaced_kernels.h"
 
 #include <pybind11/pybind11.h>
 
@@ -36,7 +36,6 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
   tracehost::python::add_origin(m);
-  tracehost::python::add_kernel_registry(m);
   tracehost::python::add_interruption(m);
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
@@ -60,6 +59,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_switches(m);
   tracehost::python::add_numbers(m);
   tracehost::python::add_events(m);
+  m.def("note_kernels", &tracehost::tape::note_kernels, py::arg("replaces_cpu"));
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

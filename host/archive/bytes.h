@@ -35,17 +35,18 @@ public:
     number(value.size());
     bytes_ += value;
   }
-  void append(const ByteWriter &other) { bytes_ += other.bytes_; }
   const std::string &bytes() const { return bytes_; }
 
 private:
   std::string bytes_;
 };
 
-/// Each method throws Error where the record ends before, or is not of the form above.
+/// Each method throws Error where the bytes end before, or are not of the form above.
 class ByteReader {
 public:
-  explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
+  /// `ends_early`: what the Error says where the bytes end before.
+  explicit ByteReader(std::string_view bytes, const char *ends_early = "its graphs end early")
+      : rest_(bytes), ends_early_(ends_early) {}
 
   std::uint64_t number() {
     std::uint64_t value = 0;
@@ -70,7 +71,7 @@ public:
   std::size_t count() {
     const std::uint64_t value = number();
     if (value > rest_.size())
-      wrong_file("its graphs end early");
+      wrong_file(ends_early_);
     return static_cast<std::size_t>(value);
   }
   std::int64_t integer() {
@@ -83,15 +84,17 @@ public:
       wrong_file("a flag in it is neither 0 nor 1");
     return value != 0;
   }
-  double bits() {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, take(sizeof bits).data(), sizeof bits);
-    return std::bit_cast<double>(bits);
+  double bits() { return std::bit_cast<double>(little(sizeof(double))); }
+  /// A number of so many bytes, little-endian.
+  std::uint64_t little(std::size_t bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, take(bytes).data(), bytes);
+    return value;
   }
   std::string_view text() { return take(count()); }
   std::string_view take(std::size_t size) {
     if (size > rest_.size())
-      wrong_file("its graphs end early");
+      wrong_file(ends_early_);
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return taken;
@@ -101,6 +104,7 @@ public:
 private:
   std::uint64_t next() { return static_cast<unsigned char>(take(1)[0]); }
   std::string_view rest_;
+  const char *ends_early_;
 };
 
 } // namespace tracehost::archive

@@ -1,5 +1,6 @@
 #include "archive/container.h"
 
+#include "archive/bytes.h"
 #include "archive/error.h"
 #include "archive/file_hash.h"
 #include "archive/limits.h"
@@ -10,7 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,36 +23,14 @@ namespace tracehost::archive {
 namespace {
 
 constexpr std::string_view kFolder = "archive/";
-constexpr std::size_t kShortEnd = 22, kLocator = 20, kLongEnd = 56, kEntry = 46, kHeader = 30;
+constexpr std::size_t kLocator = 20, kLongEnd = 56, kEntry = 46, kHeader = 30;
 constexpr std::uint32_t kShortEndMark = 0x06054b50, kLocatorMark = 0x07064b50,
                         kLongEndMark = 0x06064b50, kEntryMark = 0x02014b50,
                         kHeaderMark = 0x04034b50;
 constexpr std::uint64_t kIn64 = 0xffffffff; ///< the number is in the entry's extra field
 
-/// Little-endian numbers of a piece of the file, each within it.
-class Fields {
-public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
-
-  std::string_view take(std::size_t count) {
-    if (count > bytes_.size())
-      wrong_file("its directory is cut off");
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(count);
-    return taken;
-  }
-  std::uint64_t number(std::size_t bytes) {
-    std::uint64_t result = 0;
-    const std::string_view taken = take(bytes);
-    for (std::size_t i = bytes; i-- > 0;)
-      result = result << 8 | static_cast<unsigned char>(taken[i]);
-    return result;
-  }
-  bool empty() const { return bytes_.empty(); }
-
-private:
-  std::string_view bytes_;
-};
+/// Of the directory, or of a piece of it.
+ByteReader fields(std::string_view bytes) { return ByteReader(bytes, "its directory is cut off"); }
 
 std::string_view piece(const OpenFile &file, std::uint64_t at, std::uint64_t count) {
   if (at > file.bytes().size() || count > file.bytes().size() - at)
@@ -65,32 +43,29 @@ struct Directory {
 };
 
 Directory directory_of(const OpenFile &file) {
-  const std::uint64_t end_at = file.bytes().size() - kComment - kShortEnd;
-  const std::string_view end_bytes = piece(file, end_at, kShortEnd);
-  Fields end(end_bytes);
-  if (end.number(4) != kShortEndMark || end.number(4) != 0)
+  const std::uint64_t end_at = file.bytes().size() - kComment - kZipEnd;
+  ByteReader end = fields(piece(file, end_at, kZipEnd));
+  if (end.little(4) != kShortEndMark || end.little(4) != 0)
     wrong_file("its zip does not end");
   Directory directory;
-  directory.entries = end.number(2);
+  directory.entries = end.little(2);
   end.take(2);
-  directory.size = end.number(4);
-  directory.at = end.number(4);
+  directory.size = end.little(4);
+  directory.at = end.little(4);
   std::uint64_t behind = end_at;
   if (end_at >= kLocator + kLongEnd) {
-    const std::string_view locator_bytes = piece(file, end_at - kLocator, kLocator);
-    Fields locator(locator_bytes);
-    if (locator.number(4) == kLocatorMark) {
+    ByteReader locator = fields(piece(file, end_at - kLocator, kLocator));
+    if (locator.little(4) == kLocatorMark) {
       locator.take(4);
-      const std::uint64_t at = locator.number(8);
-      const std::string_view bytes = piece(file, at, kLongEnd);
-      Fields end64(bytes);
-      if (end64.number(4) != kLongEndMark)
+      const std::uint64_t at = locator.little(8);
+      ByteReader end64 = fields(piece(file, at, kLongEnd));
+      if (end64.little(4) != kLongEndMark)
         wrong_file("its zip does not end");
       end64.take(20);
-      directory.entries = end64.number(8);
+      directory.entries = end64.little(8);
       end64.take(8);
-      directory.size = end64.number(8);
-      directory.at = end64.number(8);
+      directory.size = end64.little(8);
+      directory.at = end64.little(8);
       behind = at;
     }
   }
@@ -133,32 +108,31 @@ bool is_known(std::string_view name) {
 
 Container::Container(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {
   const Directory directory = directory_of(*file_);
-  const std::string_view bytes = piece(*file_, directory.at, directory.size);
-  Fields all(bytes);
+  ByteReader all = fields(piece(*file_, directory.at, directory.size));
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    if (all.number(4) != kEntryMark)
+    if (all.little(4) != kEntryMark)
       wrong_file("its directory has another form");
     all.take(4);
-    const std::uint64_t flags = all.number(2), method = all.number(2);
+    const std::uint64_t flags = all.little(2), method = all.little(2);
     all.take(8);
     Record record;
-    record.stored = all.number(4);
-    record.unpacked = all.number(4);
-    const std::uint64_t name_size = all.number(2), extra_size = all.number(2);
-    const std::uint64_t note_size = all.number(2);
+    record.stored = all.little(4);
+    record.unpacked = all.little(4);
+    const std::uint64_t name_size = all.little(2), extra_size = all.little(2);
+    const std::uint64_t note_size = all.little(2);
     all.take(8);
-    std::uint64_t header = all.number(4);
+    std::uint64_t header = all.little(4);
     const std::string name(all.take(name_size));
-    Fields extra(all.take(extra_size));
+    ByteReader extra = fields(all.take(extra_size));
     all.take(note_size);
     while (!extra.empty()) {
-      const std::uint64_t kind = extra.number(2);
-      Fields content(extra.take(extra.number(2)));
+      const std::uint64_t kind = extra.little(2);
+      ByteReader content = fields(extra.take(extra.little(2)));
       if (kind != 1)
         continue;
       for (std::uint64_t *number : {&record.unpacked, &record.stored, &header})
         if (*number == kIn64)
-          *number = content.number(8);
+          *number = content.little(8);
     }
     if ((flags & 1) != 0 || (method != 0 && method != 8))
       wrong_file("a record in it is encrypted, or packed in another way");
@@ -180,13 +154,12 @@ void Container::add(const std::string &name, Record record, std::uint64_t header
   if (name.size() > kLargestName || !name.starts_with(kFolder) ||
       !is_known(std::string_view(name).substr(kFolder.size())))
     wrong_file("it has a record that no archive has");
-  const std::string_view bytes = piece(*file_, header, kHeader);
-  Fields local(bytes);
-  if (local.number(4) != kHeaderMark)
+  ByteReader local = fields(piece(*file_, header, kHeader));
+  if (local.little(4) != kHeaderMark)
     wrong_file("a record in it does not begin");
   local.take(22);
-  const std::uint64_t name_size = local.number(2);
-  record.at = header + kHeader + name_size + local.number(2);
+  const std::uint64_t name_size = local.little(2);
+  record.at = header + kHeader + name_size + local.little(2);
   if (record.at > end || record.stored > end - record.at)
     wrong_file("a record in it is larger than the file");
   if (!record.packed && record.stored != record.unpacked)

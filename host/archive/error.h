@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -18,6 +19,13 @@ public:
 /// The same of its manifest.
 [[noreturn]] inline void wrong_manifest(const std::string &what) {
   throw Error("its manifest is wrong: " + what);
+}
+
+/// The first line that says something: texts of PyTorch's begin with an empty one.
+inline std::string first_line(std::string text) {
+  text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
+  text.erase(std::min(text.find('\n'), text.size()));
+  return text.empty() ? "an error without a text" : text;
 }
 
 } // namespace tracehost::archive

@@ -164,13 +164,19 @@ private:
     for (; next < given.size(); ++next)
       if (op.arguments[next].name.empty() && schema.is_vararg())
         inputs.push_back(given[next]);
-      else if (!op.arguments[next].is_default)
-        wrong_op(op, fmt::format("with an argument '{}', which this PyTorch's does not have. Load "
-                                 "the file with the PyTorch that wrote it",
-                                 op.arguments[next].name));
+      else
+        check_gone(op, op.arguments[next]);
     jit::Node *node = make(c10::Symbol::fromQualString(op.name), inputs, schema.returns().size());
     if (!set_types(*node, schema) || node->maybeOperator() != known)
       wrong_op(op, "with arguments that it does not take");
+  }
+
+  /// This PyTorch's operator does not have the argument.
+  static void check_gone(const StoredOp &op, const GivenArgument &argument) {
+    if (!argument.is_default)
+      wrong_op(op, fmt::format("with an argument '{}', which this PyTorch's does not have. Load "
+                               "the file with the PyTorch that wrote it",
+                               argument.name));
   }
 
   /// Arguments keep their order from one PyTorch to the next: what is between is new, or gone.
@@ -179,10 +185,7 @@ private:
     for (std::size_t i = next; i < given.size(); ++i)
       if (op.arguments[i].name == argument.name()) {
         for (; next < i; ++next)
-          if (!op.arguments[next].is_default)
-            wrong_op(op, fmt::format("with an argument '{}', which this PyTorch's does not have. "
-                                     "Load the file with the PyTorch that wrote it",
-                                     op.arguments[next].name));
+          check_gone(op, op.arguments[next]);
         return given[next++];
       }
     if (!argument.default_value())
@@ -195,21 +198,7 @@ private:
   }
 
   void constant() {
-    const ValuesOfFile values{[&](std::uint64_t number) {
-                                const at::Tensor &tensor = reader_.tensors_->at(number);
-                                // No more elements than data: a pass may go through them.
-                                if (tensor.layout() == at::kStrided &&
-                                    static_cast<std::size_t>(tensor.numel()) >
-                                        tensor.storage().nbytes() / tensor.itemsize())
-                                  wrong_file("it has a tensor that is larger than its data");
-                                return tensor;
-                              },
-                              [&](std::uint64_t number) {
-                                if (number >= reader_.generators_.size())
-                                  wrong_file("a graph names a generator that is not there");
-                                return reader_.generators_[number];
-                              }};
-    const c10::IValue value = read_constant(from_, values);
+    const c10::IValue value = read_constant(from_, of_file_);
     if (value.isTuple() && size_of(*value.type()) > kLargestType)
       wrong_file("a graph has a type that is larger than any");
     const jit::WithInsertPoint here(blocks_.back().block);
@@ -366,6 +355,16 @@ private:
   }
 
   const GraphReader &reader_;
+  const ValuesOfFile of_file_{[this](std::uint64_t number) {
+                                const at::Tensor &tensor = reader_.tensors_->at(number);
+                                check_unexpanded(tensor); // a pass may go through it
+                                return tensor;
+                              },
+                              [this](std::uint64_t number) {
+                                if (number >= reader_.generators_.size())
+                                  wrong_file("a graph names a generator that is not there");
+                                return reader_.generators_[number];
+                              }};
   ByteReader from_;
   std::shared_ptr<jit::Graph> graph_;
   std::vector<Known> values_;

@@ -83,9 +83,6 @@ struct StoredOp {
   auto operator<=>(const StoredOp &) const = default;
 };
 
-/// Of prim ops that have no schema, what a Tag stands for.
-bool has_tag(const torch::jit::Node &node);
-
 /// Gives each output of an op the type that its schema gives it for its inputs: what a reader finds
 /// out by itself. False: the inputs are not of the schema.
 bool set_types(torch::jit::Node &node, const c10::FunctionSchema &schema);
@@ -121,7 +118,6 @@ public:
   /// Reads all but the graphs. Throws Error.
   GraphReader(std::string_view bytes, const RecordData &data, DeviceMove move);
 
-  std::size_t size() const { return graphs_.size(); }
   /// A new graph, which must have so many inputs. Throws Error.
   std::shared_ptr<torch::jit::Graph> graph(std::size_t number, std::size_t inputs) const;
   const StoredTensors &tensors() const { return *tensors_; }

@@ -52,8 +52,6 @@ bool is_default(jit::Value &value, const c10::Argument &argument) {
 
 } // namespace
 
-bool has_tag(const jit::Node &node) { return tag_of(node).has_value(); }
-
 bool set_types(jit::Node &node, const c10::FunctionSchema &schema) {
   if (!node.matches(schema))
     return false;
@@ -187,10 +185,7 @@ private:
 
   void constant(const jit::Node &node) {
     const auto value = jit::toIValue(node.output());
-    const NumbersInFile numbers{
-        [&](const at::Tensor &tensor) { return writer_.number_of_(tensor, "constant"); },
-        [&](const at::Generator &generator) { return writer_.generator(generator); }};
-    if (!value || !write_constant(to_, *value, numbers))
+    if (!value || !write_constant(to_, *value, in_file_))
       throw Error(fmt::format("it has a constant of type {}, which no file has",
                               node.output()->type()->repr_str()));
   }
@@ -225,6 +220,9 @@ private:
   }
 
   GraphWriter &writer_;
+  const NumbersInFile in_file_{
+      [this](const at::Tensor &tensor) { return writer_.number_of_(tensor, "constant"); },
+      [this](const at::Generator &generator) { return writer_.generator(generator); }};
   ByteWriter to_;
   std::unordered_map<const jit::Value *, std::uint64_t> values_;
 };

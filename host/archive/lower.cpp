@@ -20,18 +20,10 @@ namespace {
 
 const c10::Symbol kTruth = c10::Symbol::fromQualString("tracehost::py_truth");
 
-/// `builtins:ValueError` as TorchScript has it.
-std::string with_dot(std::string name) {
-  if (const auto at = name.rfind(':'); at != std::string::npos)
-    name[at] = '.';
-  return name;
-}
-
 void rename(jit::Node *node, const std::string &op) {
   jit::Graph &graph = *node->owningGraph();
   const jit::WithInsertPoint here(node);
-  jit::Node *made = graph.insertNode(
-      graph.create(c10::Symbol::fromQualString(op), node->inputs().vec(), node->outputs().size()));
+  jit::Node *made = insert_op(graph, op, node->inputs(), node->outputs().size());
   made->setSourceRange(node->sourceRange());
   for (std::size_t i = 0; i < node->outputs().size(); ++i) {
     made->output(i)->setType(node->output(i)->type());
@@ -43,18 +35,10 @@ void rename(jit::Node *node, const std::string &op) {
 /// What an exception has besides its text is not stored. One of another class than Python's own is
 /// TorchScript's exception.
 void lower_raise(jit::Node *node) {
-  jit::Graph &graph = *node->owningGraph();
+  if (!is_exception(jit::toIValue(node->input(0))->toStringRef()))
+    return raise_by_torchscript(node);
   const jit::WithInsertPoint here(node);
-  const std::string type = jit::toIValue(node->input(0))->toStringRef();
-  if (is_exception(type)) {
-    node->replaceInput(2, graph.insertConstant(std::string()));
-    return;
-  }
-  jit::Value *of = graph.insertConstant(with_dot(type));
-  jit::Node *made =
-      graph.insertNode(graph.create(c10::prim::RaiseException, {node->input(1), of}, 0));
-  made->setSourceRange(node->sourceRange());
-  node->destroy();
+  node->replaceInput(2, node->owningGraph()->insertConstant(std::string()));
 }
 
 void lower_node(jit::Node *node) {
@@ -173,6 +157,18 @@ at::Tensor constant_tensor(const jit::Node &node) {
     return {};
   const auto constant = jit::toIValue(node.output());
   return constant && constant->isTensor() ? constant->toTensor() : at::Tensor();
+}
+
+void raise_by_torchscript(jit::Node *node) {
+  jit::Graph &graph = *node->owningGraph();
+  const jit::WithInsertPoint here(node);
+  std::string type = jit::toIValue(node->input(0))->toStringRef(); // builtins:ValueError
+  if (const auto at = type.rfind(':'); at != std::string::npos)
+    type[at] = '.';
+  jit::Value *of = graph.insertConstant(type);
+  insert_op(graph, "prim::RaiseException", {node->input(1), of}, 0)
+      ->setSourceRange(node->sourceRange());
+  node->destroy();
 }
 
 bool is_exception(std::string_view name) {

@@ -45,6 +45,8 @@ void check(torch::jit::Graph &graph, bool autocast, const std::string &what);
 /// Whether the node switches autocast.
 bool is_autocast(const torch::jit::Node &node);
 
+/// Puts TorchScript's exception, with the class, in place of a tracehost::raise_error.
+void raise_by_torchscript(torch::jit::Node *node);
 /// Undefined unless the node is a constant that is a tensor.
 at::Tensor constant_tensor(const torch::jit::Node &node);
 /// Whether tracehost::raise_error may raise `builtins:ValueError`, say: nothing else of Python is

@@ -3,6 +3,7 @@
 #include "archive/error.h"
 #include "archive/file_hash.h"
 #include "archive/file_path.h"
+#include "archive/tree.h"
 
 #include <c10/core/CPUAllocator.h>
 
@@ -52,7 +53,7 @@ private:
 
 c10::DataPtr memory_for(std::size_t size) { return c10::GetCPUAllocator()->allocate(size); }
 
-/// A piece that is no more there when the file was made shorter meanwhile: the hash finds that.
+/// Throws Error where it was made shorter meanwhile, too.
 void read_all(const Descriptor &file, const std::string &path, char *into) {
   std::size_t done = 0;
   while (done < file.size()) {
@@ -102,10 +103,7 @@ std::string OpenFile::sha256() const {
   unsigned int size = 0;
   if (EVP_Digest(memory_.get(), size_, digest.data(), &size, EVP_sha256(), nullptr) != 1)
     throw Error("OpenSSL has no SHA-256 here");
-  std::string digits;
-  for (unsigned int i = 0; i < size; ++i)
-    digits += fmt::format("{:02x}", digest[i]);
-  return digits;
+  return hex({reinterpret_cast<const char *>(digest.data()), size});
 }
 
 std::shared_ptr<const OpenFile> OpenFile::read(const std::string &path) {

@@ -91,13 +91,6 @@ void check_file(const std::shared_ptr<const OpenFile> &file) {
     }
 }
 
-/// The first line that says something: texts of PyTorch's begin with an empty one.
-std::string first_line(std::string text) {
-  text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
-  text.erase(std::min(text.find('\n'), text.size()));
-  return text.empty() ? "an error without a text" : text;
-}
-
 std::string manifest(const std::string &path) {
   return with_path(path, [&] { return Opened(OpenFile::read(path)).manifest_text(); });
 }

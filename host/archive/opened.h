@@ -51,9 +51,6 @@ std::shared_ptr<torch::jit::Graph> checked_graph(const GraphReader &graphs, cons
 /// Throws Error where a load would: what a save does before a file takes its name.
 void check_file(const std::shared_ptr<const OpenFile> &file);
 
-/// The first line that says something: texts of PyTorch's begin with an empty one.
-std::string first_line(std::string text);
-
 /// Calls `f`; what goes wrong becomes an Error that names the file.
 template <class F> auto with_path(const std::string &path, const F &f) {
   const std::string shown = path.substr(0, path.find('\0')); // an exception's text ends there

@@ -277,11 +277,9 @@ private:
         std::vector<std::int64_t>(form.sizes.size(), 0), scales, zeros, axis, form.data.options()));
   }
 
-  /// No more elements than there is data: what goes through them ends.
   at::Tensor part() {
     at::Tensor part = strided();
-    if (static_cast<std::size_t>(part.numel()) > part.storage().nbytes() / part.itemsize())
-      too_large();
+    check_unexpanded(part);
     return part;
   }
 
@@ -314,6 +312,12 @@ private:
 };
 
 } // namespace
+
+void check_unexpanded(const at::Tensor &tensor) {
+  if (tensor.layout() == at::kStrided &&
+      static_cast<std::size_t>(tensor.numel()) > tensor.storage().nbytes() / tensor.itemsize())
+    too_large();
+}
 
 std::uint64_t TensorTable::add(const std::string &name, const at::Tensor &tensor) {
   tensors_.push_back({name, tensor});

@@ -42,7 +42,6 @@ class TensorTable {
 public:
   /// Its number. Requires: each tensor is added once.
   std::uint64_t add(const std::string &name, const at::Tensor &tensor);
-  std::uint64_t size() const { return tensors_.size(); }
 
   /// Throws Error for a tensor of no form above.
   void write(ByteWriter &to) const;
@@ -57,6 +56,10 @@ private:
 
 /// The bytes of a record, in memory that they keep. Throws Error: there is none of that name.
 using RecordData = std::function<std::pair<c10::DataPtr, std::size_t>(const std::string &record)>;
+
+/// Throws Error for a strided tensor of more elements than its data, as a view of expand() is: what
+/// goes through the elements ends.
+void check_unexpanded(const at::Tensor &tensor);
 
 class StoredTensors {
 public:

@@ -2,7 +2,6 @@
 
 #include "archive/error.h"
 #include "archive/lower.h"
-#include "archive/opened.h"
 #include "program/nodes.h"
 
 #include <caffe2/serialize/versions.h>
@@ -88,15 +87,16 @@ void compile(const c10::ClassTypePtr &type) {
     jit::toGraphFunction(*method).graph(); // compiles it, while the importer is there
 }
 
-/// Whether it can be printed and read again, alone in a class.
-void try_method(const std::string &name, const c10::ClassTypePtr &module,
-                const std::function<std::shared_ptr<jit::Graph>(const c10::ClassTypePtr &)> &make) {
+/// Throws where it can't be printed and read again, alone in a class.
+void try_method(const std::string &name, const std::shared_ptr<jit::Graph> &graph,
+                const c10::ClassTypePtr &module) {
   const auto unit = std::make_shared<jit::CompilationUnit>();
   const auto type = c10::ClassType::create(c10::QualifiedName(kClass), unit, true);
   for (std::size_t i = 0; i < module->numAttributes(); ++i)
     type->addAttribute(module->getAttributeName(i), module->getAttribute(i));
   unit->register_type(type);
-  type->addMethod(unit->create_function(c10::QualifiedName(*type->name(), name), make(type)));
+  graph->inputs()[0]->setType(type);
+  type->addMethod(unit->create_function(c10::QualifiedName(*type->name(), name), graph));
   compile(type);
 }
 
@@ -121,11 +121,10 @@ TorchScriptCopy::add_method(const std::string &name, jit::Graph &graph,
                             const std::vector<std::string> &arguments,
                             const std::vector<std::string> &tensors,
                             const std::function<std::string(const at::Tensor &)> &name_of) {
-  const auto make = [&](const c10::ClassTypePtr &type) {
-    return bound(graph, type, arguments, tensors, name_of);
-  };
+  std::shared_ptr<jit::Graph> made;
   try {
-    try_method(name, module_.type(), make);
+    made = bound(graph, module_.type(), arguments, tensors, name_of);
+    try_method(name, made, module_.type());
   } catch (const Error &e) {
     return e.what();
   } catch (const c10::Error &e) {
@@ -133,8 +132,9 @@ TorchScriptCopy::add_method(const std::string &name, jit::Graph &graph,
   } catch (const std::exception &e) { // of the frontend, too
     return first_line(e.what());
   }
+  made->inputs()[0]->setType(module_.type());
   const c10::QualifiedName qualified(*module_.type()->name(), name);
-  module_.type()->addMethod(unit_->create_function(qualified, make(module_.type())));
+  module_.type()->addMethod(unit_->create_function(qualified, made));
   return {};
 }
 

@@ -65,29 +65,21 @@ void inline_function(jit::Node *node, jit::Function &function) {
   node->destroy();
 }
 
-jit::Value *insert(jit::Graph &graph, const char *op, std::vector<jit::Value *> inputs,
-                   const c10::TypePtr &type) {
-  jit::Node *node =
-      graph.insertNode(graph.create(c10::Symbol::fromQualString(op), inputs, type ? 1 : 0));
-  if (!type)
-    return nullptr;
-  node->output()->setType(type);
-  return node->output();
-}
-
 /// At the insert point.
 void insert_keep(jit::Graph &graph, jit::Value *value) {
-  jit::Value *rank = insert(graph, "aten::dim", {value}, c10::IntType::get());
-  jit::Value *never =
-      insert(graph, "aten::lt", {rank, graph.insertConstant(0)}, c10::BoolType::get());
-  jit::Node *branch = graph.insertNode(graph.create(c10::prim::If, {never}, 0));
+  jit::Value *rank =
+      insert_op(graph, "aten::dim", {value}, 1)->output()->setType(c10::IntType::get());
+  jit::Value *never = insert_op(graph, "aten::lt", {rank, graph.insertConstant(0)}, 1)
+                          ->output()
+                          ->setType(c10::BoolType::get());
+  jit::Node *branch = insert_op(graph, "prim::If", {never}, 0);
   jit::Block *then = branch->addBlock();
   branch->addBlock();
   const jit::WithInsertPoint inside(then);
-  insert(graph, "prim::RaiseException",
-         {graph.insertConstant(std::string()),
-          graph.insertConstant(std::string("builtins.RuntimeError"))},
-         nullptr);
+  insert_op(graph, "prim::RaiseException",
+            {graph.insertConstant(std::string()),
+             graph.insertConstant(std::string("builtins.RuntimeError"))},
+            0);
 }
 
 /// A side that raises gives no value, for which TorchScript's text has no word.
@@ -111,25 +103,19 @@ void lower_node(jit::Node *node) {
     return;
   if (jit::Function *function = array_function(name.substr(ours.size())))
     return inline_function(node, *function);
+  if (name == "tracehost::raise_error")
+    return raise_by_torchscript(node);
   jit::Graph &graph = *node->owningGraph();
   const jit::WithInsertPoint here(node); // after what has one of its own, and destroys the node
   if (name == "tracehost::keep") {
     insert_keep(graph, node->input());
     return node->destroy();
   }
-  if (name == "tracehost::raise_error") {
-    std::string type = jit::toIValue(node->input(0))->toStringRef();
-    type[type.find(':')] = '.';
-    jit::Value *of = graph.insertConstant(type);
-    jit::Node *made =
-        graph.insertNode(graph.create(c10::prim::RaiseException, {node->input(1), of}, 0));
-    made->setSourceRange(node->sourceRange());
-    return node->destroy();
-  }
   if (name == "tracehost::number") { // item() of a bool tensor is a number that is a bool
     const auto truth = jit::toIValue(node->input());
     jit::Value *tensor = graph.insertConstant(at::scalar_tensor(truth->toBool(), at::kBool));
-    jit::Value *number = insert(graph, "aten::item", {tensor}, c10::NumberType::get());
+    jit::Value *number =
+        insert_op(graph, "aten::item", {tensor}, 1)->output()->setType(c10::NumberType::get());
     node->output()->replaceAllUsesWith(number);
     return node->destroy();
   }
