@@ -179,6 +179,23 @@ private:
                                argument.name));
   }
 
+  /// ATen looks a dtype, a layout and a memory format up in tables, by a number that it trusts.
+  static void check_number(const StoredOp &op, const c10::Argument &argument,
+                           const jit::Value &given) {
+    c10::TypePtr type = argument.real_type();
+    if (const auto optional = type->cast<c10::OptionalType>())
+      type = optional->getElementType();
+    const auto end =
+        type->kind() == c10::TypeKind::ScalarTypeType     ? int(c10::ScalarType::NumOptions)
+        : type->kind() == c10::TypeKind::LayoutType       ? int(c10::Layout::NumOptions)
+        : type->kind() == c10::TypeKind::MemoryFormatType ? int(c10::MemoryFormat::NumOptions)
+                                                          : 0;
+    const auto value = end ? jit::toIValue(&given) : std::nullopt;
+    if (value && value->isInt() && (value->toInt() < 0 || value->toInt() >= end))
+      wrong_op(op, fmt::format("with {} as its argument '{}', which is the number of none",
+                               value->toInt(), argument.name()));
+  }
+
   /// Arguments keep their order from one PyTorch to the next: what is between is new, or gone.
   jit::Value *value_of(const StoredOp &op, const c10::Argument &argument,
                        const std::vector<jit::Value *> &given, std::size_t &next) {
@@ -186,6 +203,7 @@ private:
       if (op.arguments[i].name == argument.name()) {
         for (; next < i; ++next)
           check_gone(op, op.arguments[next]);
+        check_number(op, argument, *given[next]);
         return given[next++];
       }
     if (!argument.default_value())

@@ -164,6 +164,9 @@ def test_graphs_that_no_save_writes(path, change, reason):
         (lambda r: op_of(r, b"aten::add", arguments=[(b"self", 0), (b"more", 0), (b"other", 0)]), f"'aten::add.Tensor' with an argument 'more', {NOT_HERE}"),
         (lambda r: op_of(r, b"aten::add", arguments=[(b"other", 0), (b"self", 0), (b"alpha", 1)]), f"'aten::add.Tensor' with an argument 'other', {NOT_HERE}"),
         (lambda r: first(r, constant("text", b""), r.op(*ADD, [2, 1, 1])), "'aten::add.Tensor' with arguments that it does not take"),
+        *[(lambda r, number=number: first(r, constant("integer", number), r.op("aten::to", "dtype", ["self", "dtype"], [2, 1])), f"'aten::to.dtype' with {number} as its argument 'dtype', which is the number of none") for number in (99, -1, 2**40)],
+        (lambda r: first(r, constant("integer", 9), r.op("aten::clone", "", ["self", "memory_format"], [2, 1])), "'aten::clone' with 9 as its argument 'memory_format', which is the number of none"),
+        (lambda r: first(r, constant("integer", 77), r.op("aten::ones_like", "", ["self", "layout"], [2, 1])), "'aten::ones_like' with 77 as its argument 'layout', which is the number of none"),
     ],
 )  # fmt: skip
 def test_operators_of_another_pytorch(path, change, reason):
