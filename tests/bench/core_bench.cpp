@@ -2,6 +2,7 @@
 // trace.
 
 #include "function/function.h"
+#include "signature/tensor_fit.h"
 #include "trace/tracer.h"
 
 #include <ATen/Parallel.h>
@@ -53,7 +54,7 @@ public:
     if (!(signature.context == context) || signature.slots.size() != arguments.size())
       return false;
     for (std::size_t i = 0; i < arguments.size(); ++i)
-      if (!signature.slots[i].matches(*arguments[i].unsafeGetTensorImpl()))
+      if (!fits(signature.slots[i], arguments[i]))
         return false;
     for (const auto &t : arguments)
       stack.emplace_back(t);
@@ -184,7 +185,7 @@ void tensor_matches(benchmark::State &state) {
   const at::Tensor t = at::rand({8, 8});
   const TensorMeta meta = TensorMeta::of(t);
   for (auto _ : state)
-    benchmark::DoNotOptimize(meta.matches(*t.unsafeGetTensorImpl()));
+    benchmark::DoNotOptimize(fits(meta, t));
 }
 BENCHMARK(tensor_matches);
 

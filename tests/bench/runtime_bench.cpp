@@ -20,7 +20,7 @@ using namespace tracehost;
 
 /// Two ops on 64 numbers, or a classifier of digits: 64 -> 64 -> 10, one image.
 struct Model {
-  explicit Model(bool classifier) {
+  explicit Model(bool classifier, Optimize optimize = Optimize::off) {
     const at::Tensor w1 = at::rand({64, 64}), b1 = at::rand(64), w2 = at::rand({64, 10}),
                      b2 = at::rand(10);
     x = at::rand({1, 64});
@@ -31,6 +31,8 @@ struct Model {
                               const auto hidden = at::addmm(b1, in[0], w1).relu();
                               return {at::addmm(b2, hidden, w2).softmax(1)};
                             });
+    graph->program = std::make_unique<Program>(graph->program->copy_graph(), "f", 1,
+                                               ProgramOptions{.optimize = optimize});
     function = test::loaded({graph}, sink);
     captures = static_cast<const archive::State &>(*graph->front_end).captures;
     code = std::make_unique<torch::jit::Code>(graph->program->copy_graph(), "bare");
@@ -59,15 +61,16 @@ void bare(benchmark::State &state) {
 }
 BENCHMARK(bare)->Arg(0)->Arg(1);
 
-void called(benchmark::State &state) {
+void called(benchmark::State &state, Optimize optimize) {
   at::set_num_threads(1);
-  const Model model(state.range(0) != 0);
+  const Model model(state.range(0) != 0, optimize);
   for (auto _ : state) {
     const at::Tensor y = model.function(model.x);
     benchmark::DoNotOptimize(y);
   }
 }
-BENCHMARK(called)->Arg(0)->Arg(1);
+BENCHMARK_CAPTURE(called, interpreter, Optimize::off)->Arg(0)->Arg(1);
+BENCHMARK_CAPTURE(called, tape, Optimize::exact)->Arg(0)->Arg(1); // as archives are loaded
 
 /// Each thread its own function.
 void called_from_threads(benchmark::State &state) {
