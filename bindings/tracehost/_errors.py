@@ -53,6 +53,10 @@ class ImpureSide(BaseException):
     """Leaves a side of an `if` that does more than to compute. Staging catches it: no user sees it."""
 
 
+class Interrupted(BaseException):
+    """Ends a call from C++ that is to end (`tracehost::interrupt()`): text, cause. No user sees it."""
+
+
 class RetraceWarning(_Told, UserWarning):
     """A function is traced again and again."""
 

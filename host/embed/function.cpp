@@ -1,10 +1,13 @@
 #include "archive/archive.h"
 #include "embed/python.h"
+#include "program/interruption.h"
 #include "runtime/ending.h"
 #include "runtime/loaded.h"
+#include "runtime/log.h"
 #include "tracehost/embed.h"
 
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
 
 #include <atomic>
 #include <optional>
@@ -106,7 +109,8 @@ private:
   }
 
   Value ask(std::span<const Argument> arguments, bool inference) {
-    const InPython in;
+    const InPython in; // waits
+    Interruptible::check_before(name_);
     asked_.fetch_add(1, std::memory_order_relaxed);
     Value result;
     {
@@ -115,8 +119,13 @@ private:
         mode.emplace();
       result = callee_->call(arguments);
     }
-    if (callee_->state() != seen_.load(std::memory_order_relaxed))
+    if (callee_->state() != seen_.load(std::memory_order_relaxed)) {
       learn();
+      if (runtime::logs())
+        runtime::log(LogLevel::info, name_,
+                     fmt::format("{}: traced, {} traces so far", name_,
+                                 counters_->traces.load(std::memory_order_relaxed)));
+    }
     return result;
   }
 

@@ -19,12 +19,10 @@ std::atomic<void (*)()> asks{nullptr};
 constexpr auto kBetween = std::chrono::milliseconds(100);
 constexpr int kOpsBetween = 8;
 
-std::atomic<std::uint64_t> interruptions{1};
+std::atomic<std::uint64_t> interruptions{0};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
-constexpr std::uint64_t kNobody = 0;
-thread_local bool signalled = false;        ///< a check has thrown
-thread_local bool uninterrupted = false;    ///< in such a scope
-thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
+thread_local bool signalled = false;     ///< a check has thrown
+thread_local bool uninterrupted = false; ///< in such a scope
 
 void interruptible(jit::Stack &) { ask_for_interruption(); }
 
@@ -34,13 +32,16 @@ const jit::RegisterOperators
 
 } // namespace
 
+thread_local const Interruptible *Interruptible::innermost = nullptr;
+
 void ask_for_interruption() {
   using Clock = std::chrono::steady_clock;
   thread_local Clock::time_point last{};
   if (uninterrupted) [[unlikely]]
     return;
-  if (begun != kNobody && begun != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
-    throw EndRun();
+  if (Interruptible::innermost)
+    if (const auto cause = Interruptible::innermost->reached()) [[unlikely]]
+      throw EndRun{*cause};
   const auto check = asks.load(std::memory_order_relaxed);
   if (!check)
     return;
@@ -58,12 +59,34 @@ void ask_for_interruption() {
 
 void interrupt_runs() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
 
-Interruptible::Interruptible() noexcept
-    : outer_(std::exchange(begun, interruptions.load(std::memory_order_relaxed))) {
-  if (outer_ != kNobody)
-    begun = outer_; // what came meanwhile is the outer one's, too
+std::optional<Interrupted::Cause> RunLimits::reached() const {
+  if (stop.stop_requested())
+    return Interrupted::Cause::stop;
+  if (deadline && std::chrono::steady_clock::now() >= *deadline)
+    return Interrupted::Cause::deadline;
+  return std::nullopt;
 }
-Interruptible::~Interruptible() { begun = outer_; }
+
+Interruptible::Interruptible(const RunLimits *limits) noexcept
+    : outer_(std::exchange(innermost, this)), limits_(limits),
+      begun_(outer_ ? outer_->begun_ : interruptions.load(std::memory_order_relaxed)) {}
+Interruptible::~Interruptible() { innermost = outer_; }
+
+std::optional<Interrupted::Cause> Interruptible::reached() const {
+  if (begun_ != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
+    return Interrupted::Cause::interrupt;
+  for (const Interruptible *call = this; call; call = call->outer_)
+    if (call->limits_)
+      if (const auto cause = call->limits_->reached())
+        return cause;
+  return std::nullopt;
+}
+
+void Interruptible::check_before(const std::string &function) {
+  if (innermost)
+    if (const auto cause = innermost->reached())
+      throw Interrupted(*cause, /*may_have_written=*/false, function);
+}
 
 void set_interruption_check(void (*check)()) { asks = check; }
 

@@ -1,8 +1,14 @@
 #pragma once
 
+#include "tracehost/error.h"
+
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
 #include <vector>
 
 /// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
@@ -39,21 +45,43 @@ bool take_signalled();
 /// Ends the runs in Interruptible scopes of all threads. Safe in a signal's handler.
 void interrupt_runs() noexcept;
 
-/// A call that interrupt_runs() ends, if it comes while this lives: Program::run() throws
-/// Interrupted where a check stands. For calls from C++; Python's have their own signals.
+/// What ends one call alone.
+struct RunLimits {
+  std::stop_token stop = {};
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+
+  /// The one that asks now for an end.
+  std::optional<Interrupted::Cause> reached() const;
+};
+
+/// A call that interrupt_runs() ends, if it comes while this lives, and that `limits` end:
+/// Program::run() throws Interrupted where a check stands. For calls from C++; Python's have their
+/// own signals. A call within another one ends with it.
 class Interruptible {
 public:
-  Interruptible() noexcept;
+  /// `limits`: null, or outlives this.
+  explicit Interruptible(const RunLimits *limits) noexcept;
   ~Interruptible();
   Interruptible(const Interruptible &) = delete;
   Interruptible &operator=(const Interruptible &) = delete;
 
+  /// Throws Interrupted where this thread's call is asked to end; it has changed nothing yet.
+  static void check_before(const std::string &function);
+
 private:
-  std::uint64_t outer_;
+  friend void ask_for_interruption();
+  std::optional<Interrupted::Cause> reached() const;
+
+  static thread_local const Interruptible *innermost;
+  const Interruptible *const outer_;
+  const RunLimits *const limits_;
+  const std::uint64_t begun_; ///< interruptions when the outermost one began
 };
 
 /// What the op throws, for Program alone. No std::exception, as FailedCheck.
-struct EndRun {};
+struct EndRun {
+  Interrupted::Cause cause;
+};
 
 /// The ops that ask, in the graph for a scope: while its bytecode is made.
 class InterruptionChecks {

@@ -14,6 +14,7 @@
 #include "program/passes.h"
 #include "program/places.h"
 #include "program/undo.h"
+#include "tape/ops.h"
 #include "tape/tapes.h"
 #include "tracehost/error.h"
 
@@ -83,6 +84,7 @@ struct Program::Impl {
   void run_in_modes(jit::Stack &stack, bool undoes) const;
   void interpret(jit::Stack &stack, bool undoes) const;
   bool run_tape(jit::Stack &stack) const;
+  bool may_change() const;
   void optimize(ProgramOptions options);
 };
 
@@ -206,13 +208,23 @@ void Program::Impl::run(jit::Stack &stack, bool undoes) const {
   }
 }
 
+/// Whether a run may leave something changed, as far as the graph says.
+bool Program::Impl::may_change() const {
+  return changes && any_node(graph->block(), [](const jit::Node &node) {
+           const auto *schema = node.maybeSchema();
+           return (schema && schema->is_mutable()) || tape::draws(node) ||
+                  (node.hasSideEffects() && !is_check(node.kind().toQualString()) &&
+                   node.kind() != c10::prim::RaiseException);
+         });
+}
+
 bool Program::Impl::run_tape(jit::Stack &stack) const {
   const bool grad = at::GradMode::is_enabled();
   try {
     return tapes->run(stack);
-  } catch (const EndRun &) {
+  } catch (const EndRun &end) {
     at::GradMode::set_enabled(grad);
-    throw Interrupted("interrupted");
+    throw Interrupted(end.cause, may_change());
   } catch (...) { // a signal's
     at::GradMode::set_enabled(grad);
     take_signalled();
@@ -231,9 +243,9 @@ void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
   } catch (const FailedCheck &failed) {
     at::GradMode::set_enabled(grad);
     throw checks.failed(failed);
-  } catch (const EndRun &) {
+  } catch (const EndRun &end) {
     at::GradMode::set_enabled(grad);
-    throw Interrupted("interrupted");
+    throw Interrupted(end.cause, may_change());
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
     const bool ended = take_signalled(); // no op's own error

@@ -3,6 +3,7 @@
 #include "archive/archive.h"
 #include "report/ledger.h"
 #include "runtime/loaded.h"
+#include "runtime/log.h"
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -115,6 +116,7 @@ Archive Archive::load(const std::string &path, const LoadOptions &options, int t
   check_torch(torch_major, torch_minor);
   Archive result;
   result.state_ = std::make_shared<State>(read({path, std::nullopt}, options));
+  result.log_load();
   return result;
 }
 
@@ -124,7 +126,15 @@ Archive Archive::load_from_memory(std::span<const char> bytes, const LoadOptions
   Archive result;
   result.state_ =
       std::make_shared<State>(read({name, std::string_view(bytes.data(), bytes.size())}, options));
+  result.log_load();
   return result;
+}
+
+void Archive::log_load() const {
+  if (runtime::logs())
+    runtime::log(
+        LogLevel::info, path(),
+        fmt::format("{}: loaded, functions {}, {}", path(), fmt::join(names(), ", "), hash()));
 }
 
 Archive Archive::with_tensors(const std::map<std::string, at::Tensor> &tensors) const {

@@ -1,5 +1,6 @@
 #include "tracehost/batcher.h"
 
+#include "runtime/log.h"
 #include "runtime/rows.h"
 
 #include <fmt/format.h>
@@ -117,7 +118,10 @@ bool Batcher::State::run_joined(Batch &batch) {
       parts.push_back(std::move(*part));
       start += *request.rows;
     }
-  } catch (const std::exception &) {
+  } catch (const std::exception &e) {
+    runtime::log(LogLevel::warning, function.name(),
+                 fmt::format("{}: a batch of {} requests failed, they run one by one: {}",
+                             function.name(), batch.size(), e.what()));
     return false;
   }
   count(total);

@@ -17,12 +17,47 @@ detail::Callable &of(const std::shared_ptr<detail::Callable> &callable) {
   return *callable;
 }
 
+/// What ends a call does not know its name.
+template <class F> auto with_name(const Function &function, const F &call) {
+  try {
+    return call();
+  } catch (const Interrupted &e) {
+    throw Interrupted(e.cause(), e.may_have_written(), function.name());
+  }
+}
+
 } // namespace
+
+Argument kw(std::string name, Value value) {
+  if (name.empty())
+    throw Error(
+        "kw(\"\", " + text(value) +
+        "): the name of an argument is empty. Give the parameter's name, or the value alone.");
+  return {std::move(name), std::move(value)};
+}
 
 Value Function::run(std::span<const Argument> arguments) const {
   const runtime::Running call;
-  const Interruptible until_told;
-  return of(callable_).call(arguments, inference_);
+  const Interruptible until_asked(limits_.get());
+  if (limits_) [[unlikely]]
+    Interruptible::check_before(name());
+  return with_name(*this, [&] { return of(callable_).call(arguments, inference_); });
+}
+
+Function Function::limited(const std::function<void(RunLimits &)> &set) const {
+  auto limits = limits_ ? std::make_shared<RunLimits>(*limits_) : std::make_shared<RunLimits>();
+  set(*limits);
+  Function result = *this;
+  result.limits_ = std::move(limits);
+  return result;
+}
+
+Function Function::with_stop(std::stop_token stop) const {
+  return limited([&](RunLimits &limits) { limits.stop = std::move(stop); });
+}
+
+Function Function::with_deadline(std::chrono::steady_clock::time_point deadline) const {
+  return limited([&](RunLimits &limits) { limits.deadline = deadline; });
 }
 
 Function Function::with_inference_mode(bool on) const {
@@ -33,8 +68,9 @@ Function Function::with_inference_mode(bool on) const {
 
 void Function::warm_up(const std::vector<std::string> &signatures) const {
   const runtime::Running call;
+  const Interruptible until_asked(limits_.get());
   if (signatures.empty())
-    of(callable_).warm_up(inference_);
+    with_name(*this, [&] { of(callable_).warm_up(inference_); });
   for (const std::string &signature : signatures)
     run(runtime::zeros(signature));
 }

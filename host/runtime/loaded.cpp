@@ -7,6 +7,8 @@
 #include "report/contrast.h"
 #include "runtime/describe.h"
 #include "runtime/ending.h"
+#include "runtime/log.h"
+#include "runtime/op_error.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -43,10 +45,10 @@ void execute(const Specialization &specialization, const std::string &name, bool
     if (type.starts_with("builtins."))
       type.erase(0, 9);
     throw PythonError(std::move(type), e.what(), {});
-  } catch (c10::Error &e) {
-    if (const auto where = Program::take_failed_at(); !where.empty())
-      e.add_context(fmt::format("at {}, in {}", where, name));
+  } catch (const CheckFailed &) { // another graph may serve
     throw;
+  } catch (const std::exception &) {
+    throw_op_error(name);
   }
 }
 
@@ -156,6 +158,9 @@ Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   if (auto result = value(call)) [[likely]]
     return std::move(*result);
   const SignatureError error = rejection(call);
+  if (const auto rejected = counters_->rejected.load(std::memory_order_relaxed);
+      is_reported(rejected))
+    log(LogLevel::warning, name(), error.what());
   sink_.on(FailEvent{counters_, {}, std::string("SignatureError: ") + error.what(), false, true});
   throw error;
 }
@@ -197,12 +202,27 @@ template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack 
       call.why_ = told(check);
       continue;
     } catch (...) {
-      counters_->failed.fetch_add(1, std::memory_order_relaxed);
+      const auto failed = counters_->failed.fetch_add(1, std::memory_order_relaxed) + 1;
+      if (is_reported(failed) && logs())
+        log_failure(failed);
       throw;
     }
     counters_->hits.fetch_add(1, std::memory_order_relaxed);
     return graph;
   }
+}
+
+/// Of the exception that is being handled.
+void Loaded::log_failure(std::uint64_t number) const {
+  std::string what = "an exception that is no std::exception";
+  try {
+    throw;
+  } catch (const std::exception &e) {
+    what = e.what();
+  } catch (...) { // the text above
+  }
+  log(LogLevel::warning, name(),
+      fmt::format("{}: a call has failed ({} so far): {}", name(), number, what));
 }
 
 template <class C> const Specialization *Loaded::find(C &call) {

@@ -12,6 +12,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -89,6 +90,7 @@ private:
   /// Hot. Whether the graph serves; then the call's slots_ are its inputs before the captures.
   template <class C> static bool fits(C &call, const Specialization &specialization);
   void bind(std::span<const Argument> arguments, Bound &bound);
+  void log_failure(std::uint64_t number) const;
   std::optional<Value> value(ValueCall &call);
 
   Binder binder_;

@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <string_view>
+#include <utility>
+
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
 namespace {
@@ -26,7 +30,17 @@ std::string real_text(double value) {
                                                                         : shortest;
 }
 
+void check_keys(const std::vector<Map::Item> &items) {
+  std::set<std::string_view> seen;
+  for (const Map::Item &item : items)
+    if (!seen.insert(item.first).second)
+      throw Error(fmt::format("the dict has the key {} twice", quoted(item.first)));
+}
+
 } // namespace
+
+Map::Map(std::initializer_list<Item> values) : items(values) { check_keys(items); }
+Map::Map(std::vector<Item> values) : items(std::move(values)) { check_keys(items); }
 
 const Value *Map::find(std::string_view key) const {
   for (const Item &item : items)

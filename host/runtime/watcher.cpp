@@ -1,6 +1,7 @@
 #include "tracehost/watcher.h"
 
 #include "runtime/callable.h"
+#include "runtime/log.h"
 
 #include <fmt/format.h>
 
@@ -89,8 +90,6 @@ std::shared_ptr<const Archive> Watcher::State::load_aside() const {
 
 /// `on_error` has nobody to throw to.
 void Watcher::State::report(std::exception_ptr error) const noexcept {
-  if (!options.on_error)
-    return;
   try {
     std::string message = "an exception that is no std::exception";
     try {
@@ -99,7 +98,9 @@ void Watcher::State::report(std::exception_ptr error) const noexcept {
       message = e.what();
     } catch (...) { // the text above
     }
-    options.on_error(message);
+    runtime::log(LogLevel::error, path, fmt::format("{}: not reloaded: {}", path, message));
+    if (options.on_error)
+      options.on_error(message);
   } catch (...) { // dropped
   }
 }
@@ -133,6 +134,7 @@ bool Watcher::State::look() {
     const std::lock_guard lock(mutex);
     current.swap(made);
   }
+  runtime::log(LogLevel::info, path, fmt::format("{}: reloaded, {}", path, in_force()->hash()));
   try {
     if (options.on_reload)
       options.on_reload(*in_force());

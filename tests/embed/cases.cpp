@@ -7,12 +7,14 @@
 #include <Python.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -281,6 +283,49 @@ void calls_from_cpp_are_in_the_figures() {
   EXPECT(pick.stats().hits == 4 && pick.stats().failures == 1 && pick.stats().traces == 1);
 }
 
+const std::string kEnded =
+    "count: interrupt() has ended the call; the ops that ran may have written to tensors or drawn "
+    "random numbers";
+
+void interrupt_ends_a_first_call() {
+  std::signal(SIGALRM, [](int) { tracehost::interrupt(); });
+  const Function count = import("count");
+  const at::Tensor turns = at::full({}, 0);
+  alarm(2); // a trace takes milliseconds
+  EXPECT(message_of<tracehost::Interrupted>(
+             [&] { count(turns, at::full({}, std::int64_t{1} << 62)); }) == kEnded);
+  EXPECT(turns.item<std::int64_t>() > 3);
+  EXPECT(count(at::full({}, 0), at::full({}, 3)).tensor().item<std::int64_t>() == 6);
+}
+
+void a_call_has_a_deadline_and_can_be_stopped() {
+  using Clock = std::chrono::steady_clock;
+  using tracehost::ErrorCode;
+  const Function count = import("count");
+  const at::Tensor never = at::full({}, std::int64_t{1} << 62);
+  const auto ended = [](const auto &act) {
+    try {
+      act();
+    } catch (const tracehost::Interrupted &e) {
+      return e.code();
+    }
+    return ErrorCode::other;
+  };
+  for (int i = 0; i < 2; ++i) { // a first call, and one that a graph serves
+    const auto limited = count.with_deadline(Clock::now() + std::chrono::seconds(2));
+    EXPECT(ended([&] { limited(at::full({}, 0), never); }) == ErrorCode::deadline);
+  }
+  const auto late = count.with_deadline(Clock::now());
+  const at::Tensor turns = at::full({}, 0);
+  EXPECT(ended([&] { late(turns, never); }) == ErrorCode::deadline);
+  EXPECT(turns.item<std::int64_t>() == 0);
+  std::stop_source gone;
+  auto result = count.with_stop(gone.get_token()).async(at::full({}, 0), never);
+  gone.request_stop();
+  EXPECT(ended([&] { result.get(); }) == ErrorCode::stopped);
+  EXPECT(count(at::full({}, 0), at::full({}, 3)).tensor().item<std::int64_t>() == 6);
+}
+
 void interrupt_ends_a_graph_between_two_ops() {
   std::signal(SIGALRM, [](int) { tracehost::interrupt(); });
   const Function count = import("count");
@@ -289,7 +334,7 @@ void interrupt_ends_a_graph_between_two_ops() {
   for (int i = 0; i < 2; ++i) {
     const at::Tensor turns = at::full({}, 0);
     alarm(1);
-    EXPECT(message_of<tracehost::Interrupted>([&] { count(turns, never); }) == "interrupted");
+    EXPECT(message_of<tracehost::Interrupted>([&] { count(turns, never); }) == kEnded);
     EXPECT(turns.item<std::int64_t>() > 3); // what was done is done
     EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
   }
@@ -297,8 +342,7 @@ void interrupt_ends_a_graph_between_two_ops() {
   // On another thread, and not what begins later.
   std::atomic<bool> ended{false};
   std::thread other([&] {
-    EXPECT(message_of<tracehost::Interrupted>([&] { count(at::full({}, 0), never); }) ==
-           "interrupted");
+    EXPECT(message_of<tracehost::Interrupted>([&] { count(at::full({}, 0), never); }) == kEnded);
     ended = true;
   });
   while (!ended)
@@ -459,6 +503,8 @@ const std::map<std::string, void (*)()> kCases = {
     CASE(a_raise_is_a_python_error_in_python_and_in_a_graph),
     CASE(maps_become_dataclasses_by_annotations),
     CASE(calls_from_cpp_are_in_the_figures),
+    CASE(interrupt_ends_a_first_call),
+    CASE(a_call_has_a_deadline_and_can_be_stopped),
     CASE(interrupt_ends_a_graph_between_two_ops),
     CASE(the_process_ends_while_threads_run_graphs),
     CASE(the_process_ends_while_threads_trace),

@@ -3,6 +3,7 @@
 #include "base/forget_error.h"
 #include "base/lazy.h"
 #include "program/ops.h"
+#include "tracehost/error.h"
 
 #include <torch/csrc/Exceptions.h>
 
@@ -26,7 +27,7 @@ const Errors &errors() {
     return Errors{
         get("Error"),        get("SignatureError"), get("ValueReadError"),    get("StagingError"),
         get("CaptureError"), get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning"),
-        get("TraceWarning"), get("ImpureSide")};
+        get("TraceWarning"), get("ImpureSide"),     get("Interrupted")};
   });
 }
 
@@ -66,7 +67,9 @@ void set_raised(const Raised &e) {
       made = type.attr("__new__")(type, *args).release().ptr();
     }
     PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());
-  } catch (py::error_already_set &) {
+  } catch (py::error_already_set &error) {
+    error.restore();
+    forget_error();
     PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
   }
 }
@@ -83,11 +86,27 @@ void set_from_current_exception() {
       e.restore();
     } catch (const Raised &e) {
       set_raised(e);
+    } catch (const Interrupted &e) {
+      PyErr_SetObject(errors().interrupted,
+                      py::make_tuple(e.what(), static_cast<int>(e.cause())).ptr());
     }
     return nullptr;
     END_HANDLE_TH_ERRORS
   };
   translate();
+}
+
+bool is_exit_handled() {
+  try {
+    throw;
+  } catch (const python_error &e) {
+    return e.type &&
+           (!PyErr_GivenExceptionMatches(e.type, PyExc_Exception) || passes_handler(e.traceback));
+  } catch (const py::error_already_set &e) {
+    return !e.matches(PyExc_Exception) || passes_handler(e.trace().ptr());
+  } catch (...) {
+    return false;
+  }
 }
 
 void translate_exception(std::exception_ptr thrown) {

@@ -21,6 +21,7 @@ struct Errors {
   PyObject *retrace;       ///< RetraceWarning
   PyObject *trace_warning; ///< TraceWarning
   PyObject *impure_side;   ///< ImpureSide(BaseException), which no user sees
+  PyObject *interrupted;   ///< Interrupted(BaseException), which no user sees
 };
 const Errors &errors();
 
@@ -29,6 +30,9 @@ const Errors &errors();
 [[noreturn]] void raise(PyObject *type, const std::string &message);
 /// Throws the Python error that is set.
 [[noreturn]] void rethrow();
+/// Whether the C++ exception being handled is one of Python's that ends the caller: one that no
+/// `except Exception` catches, as Ctrl-C and an exit, or what a signal's handler has raised.
+bool is_exit_handled();
 /// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
 void set_from_current_exception();
 /// The same for functions of the module. What pybind11 itself translates is left to it.

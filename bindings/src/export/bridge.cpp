@@ -52,6 +52,12 @@ PyObject *not_found() {
   });
 }
 
+/// A body that Python runs may have done anything before.
+[[noreturn]] void throw_interrupted(PyObject *error) {
+  const int cause = py::cast<int>(py::handle(error).attr("args")[py::int_(1)]);
+  throw Interrupted(static_cast<Interrupted::Cause>(cause), /*may_have_written=*/true);
+}
+
 /// Throws the Python error that is set as an exception without Python.
 [[noreturn]] void throw_without_python() {
   const Owned error = take_error();
@@ -65,6 +71,8 @@ PyObject *not_found() {
                          told(value, "got"), told(value, "nearest"));
   if (PyErr_GivenExceptionMatches(type, not_found()))
     throw Error(message);
+  if (PyErr_GivenExceptionMatches(type, errors().interrupted))
+    throw_interrupted(value);
   std::string traceback;
   try {
     const py::object lines =
@@ -72,7 +80,9 @@ PyObject *not_found() {
             .attr("format_exception")(py::handle(type), py::handle(value),
                                       trace ? py::handle(trace.get()) : py::none());
     traceback = py::cast<std::string>(py::str("").attr("join")(lines));
-  } catch (const py::error_already_set &) {
+  } catch (py::error_already_set &e) {
+    e.restore();
+    forget_error();
   }
   if (PyErr_GivenExceptionMatches(type, errors().base))
     throw TraceError(message + "\n" + traceback);

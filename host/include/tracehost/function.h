@@ -3,12 +3,14 @@
 #include "tracehost/spec.h"
 #include "tracehost/value.h"
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <future>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,9 @@
 ///     auto [h, c] = cell.call<std::tuple<at::Tensor, at::Tensor>>(x);
 
 namespace tracehost {
+
+struct RunLimits; // program/interruption.h
+
 inline namespace TRACEHOST_ABI {
 
 /// An argument, with its parameter's name if it is passed by that.
@@ -35,8 +40,8 @@ struct Argument {
   Argument(std::string keyword, Value given) : name(std::move(keyword)), value(std::move(given)) {}
 };
 
-/// An argument by name, as Python's `f(scale=2.0)`.
-inline Argument kw(std::string name, Value value) { return {std::move(name), std::move(value)}; }
+/// An argument by name, as Python's `f(scale=2.0)`. Throws Error for an empty name.
+TRACEHOST_API Argument kw(std::string name, Value value);
 
 struct Stats {
   std::uint64_t hits = 0;   ///< calls that a graph served to their end
@@ -104,6 +109,16 @@ public:
   /// Else they run in the modes of the calling thread, and results can have gradients.
   Function with_inference_mode(bool on) const;
 
+  /// Returns a handle whose calls end where `stop` is asked for a stop, on any thread: as by
+  /// interrupt(), but these calls alone. A call that begins later does not run.
+  ///
+  ///     std::stop_source gone; // of one request; gone.request_stop() when its client leaves
+  ///     predict.with_stop(gone.get_token())(x); // throws Interrupted then, code() is `stopped`
+  Function with_stop(std::stop_token stop) const;
+  /// The same where `deadline` has passed, which is looked at between two ops. An op that runs and
+  /// a body that Python runs are waited for.
+  Function with_deadline(std::chrono::steady_clock::time_point deadline) const;
+
   /// One call with zeros for each of these, so that the first real one finds all in place:
   /// `f.warm_up({"f32[1,128]", "f32[8,128], i64[]"})`. Without any: a call for each graph whose
   /// sizes are known.
@@ -125,7 +140,10 @@ public:
   const std::shared_ptr<detail::Callable> &callable() const { return callable_; }
 
 private:
+  Function limited(const std::function<void(RunLimits &)> &set) const;
+
   std::shared_ptr<detail::Callable> callable_;
+  std::shared_ptr<const RunLimits> limits_; ///< null: none
   bool inference_ = true;
 };
 

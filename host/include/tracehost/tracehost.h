@@ -6,6 +6,7 @@
 #include "tracehost/batcher.h"
 #include "tracehost/error.h"
 #include "tracehost/function.h"
+#include "tracehost/log.h"
 #include "tracehost/metrics.h"
 #include "tracehost/spec.h"
 #include "tracehost/value.h"

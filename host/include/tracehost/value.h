@@ -48,7 +48,8 @@ struct TRACEHOST_API Tuple {
 };
 
 /// A dict whose keys are strings, in order. As an argument its order does not matter; it is also
-/// how a dataclass or named tuple is passed. A named tuple comes back as a Tuple.
+/// how a dataclass or named tuple is passed. A named tuple comes back as a Tuple. The constructors
+/// throw Error where a key comes twice.
 struct TRACEHOST_API Map {
   using Item = std::pair<std::string, Value>;
   std::vector<Item> items;
@@ -259,8 +260,6 @@ inline List::List(std::initializer_list<Value> values) : items(values) {}
 inline List::List(std::vector<Value> values) : items(std::move(values)) {}
 inline Tuple::Tuple(std::initializer_list<Value> values) : items(values) {}
 inline Tuple::Tuple(std::vector<Value> values) : items(std::move(values)) {}
-inline Map::Map(std::initializer_list<Item> values) : items(values) {}
-inline Map::Map(std::vector<Item> values) : items(std::move(values)) {}
 
 } // namespace TRACEHOST_ABI
 } // namespace tracehost

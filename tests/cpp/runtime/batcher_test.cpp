@@ -115,7 +115,7 @@ TEST_F(RuntimeBatcher, GivesAnExceptionToTheRequestThatCausesIt) {
   auto a = batched.async(at::full(1, 2, at::kLong)), b = batched.async(at::full(1, 9, at::kLong)),
        c = batched.async(at::full(1, 1, at::kLong));
   EXPECT_EQ(at::Tensor(a.get()).item<int>(), 2);
-  EXPECT_THROW(b.get(), c10::Error);
+  EXPECT_THROW(b.get(), OpError);
   EXPECT_EQ(at::Tensor(c.get()).item<int>(), 1);
 }
 

@@ -1,3 +1,4 @@
+#include "tracehost/function.h"
 #include "tracehost/value.h"
 
 #include <ATen/ops/ones.h>
@@ -73,6 +74,22 @@ TEST(Value, SaysWhatItIsInstead) {
   EXPECT_EQ(error_of([] { (void)Value(Map{{"a", 1}})["b"]; }), "no key 'b' in {'a': 1}");
   EXPECT_EQ(error_of([] { Value v(std::numeric_limits<std::uint64_t>::max()); }),
             "expected an int of 64 bits, got 18446744073709551615");
+}
+
+TEST(Value, TakesNoKeyTwiceAndNoEmptyName) {
+  const auto message = [](const auto &act) {
+    try {
+      act();
+    } catch (const Error &e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_EQ(message([] { Map{{"a", 1}, {"b", 2}, {"a", 3}}; }), "the dict has the key 'a' twice");
+  EXPECT_EQ(
+      message([] { kw("", 3); }),
+      "kw(\"\", 3): the name of an argument is empty. Give the parameter's name, or the value "
+      "alone.");
 }
 
 TEST(Value, PrintsAsPythonDoes) {
