@@ -80,7 +80,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
     served = obtain(
         body, missed, [&] { return look_up(body, stack); }, traced);
   } catch (...) {
-    const bool returned = body.session().has_result();
+    const bool returned = body.session().has_result() && !body.session().is_exit();
     if (body.abandoned || (returned && body.goes_on(trace::Rejection::trace)))
       note_abandoned(body, missed);
     else
@@ -165,7 +165,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
         traced = true;
         return made.specialization;
       } catch (...) {
-        const bool returned = body.session().has_result();
+        const bool returned = body.session().has_result() && !body.session().is_exit();
         const bool went_on = body.abandoned || (returned && body.goes_on(trace::Rejection::trace));
         if (went_on && body.wider)
           negative_cache_.add(flight->signature, NegativeCache::Why::too_wide);

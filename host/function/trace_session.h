@@ -89,6 +89,9 @@ public:
   virtual Site caller() = 0;
   /// Type and message of the exception being handled, for events.
   virtual std::string current_error() = 0;
+  /// Whether the exception being handled ends the program, as Ctrl-C does: no call continues behind
+  /// it.
+  virtual bool is_exit() { return false; }
 };
 
 } // namespace tracehost

@@ -28,7 +28,8 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
         else
           f();
       },
-      body.session().alone()};
+      body.session().alone(),
+      [&] { return body.session().is_exit(); }};
   Verdict verdict = validate::check(originals, run);
   const bool skipped = verdict.kind == Verdict::Kind::skipped;
   (skipped ? counters_->unvalidated : counters_->validated).fetch_add(1, std::memory_order_relaxed);

@@ -351,6 +351,7 @@ void abandon_number(const std::string &how) { reject_without_value(Rejection::li
 bool may_check() { return !current->without_data() && current->may_check(); }
 
 void check_condition(const at::Tensor &condition, bool actual, const std::string &where) {
+  const Resumed resumed; // an effect may come in code that tracehost asks
   jit::Value *value = value_of(condition);
   jit::Node *read = record_op("aten::is_nonzero", {value});
   read->output()->setType(c10::NumberType::get());

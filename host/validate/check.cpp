@@ -72,6 +72,8 @@ public:
       throw; // the graph is for another value: whether that is wrong, the caller knows
     } catch (...) {
       const std::string where = Program::take_failed_at();
+      if (body_.is_exit())
+        throw;
       if (originals_.lacks_history())
         return skipped("an input that it writes has a history of gradients");
       return wrong("the graph raises what the body does not: " + failure(),
@@ -224,6 +226,8 @@ private:
           return not_the_same_twice();
       }
     } catch (const std::exception &) { // the difference of the first run is enough
+      if (body_.is_exit())
+        throw;
     }
     return found;
   }

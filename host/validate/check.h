@@ -25,6 +25,8 @@ struct BodyRun {
   std::function<std::string(std::size_t)> input_name;        ///< of the graph: `x`, `self.weight`
   std::function<void(const std::function<void()> &)> around; ///< runs the Program
   bool alone = false; ///< no other thread can have used the random generators
+  /// Whether the exception being handled ends the caller (Ctrl-C), and says nothing of the graph.
+  std::function<bool()> is_exit = [] { return false; };
 };
 
 struct Verdict {

@@ -2,16 +2,27 @@
 
 #include <Python.h>
 
+/// Errors of Python's that are dropped, and those of signals among them, which must not be.
+///
+/// Problem: tracehost asks Python code on its way, and drops what that raises. A signal's handler
+/// may run in just that code: Ctrl-C, or an alarm whose handler raises TimeoutError. Answer: what a
+/// handler has raised is raised again by the main thread, a few instructions of Python later.
+
 namespace tracehost::python {
 
-/// In place of PyErr_Clear(), where an error of Python's is dropped. Ctrl-C may come in any Python
-/// code that is called on the way: it is raised again at the next line of Python. Requires: GIL
-/// held.
+/// Whether a signal's handler has raised the exception: one of its frames has been called with the
+/// signal's number and the frame that it interrupts. Requires: GIL held.
+bool is_of_signal(PyObject *error);
+/// The same by the exception's traceback; null: it has none.
+bool passes_handler(PyObject *traceback);
+
+/// For errors that are set.
+void forget_set_error();
+
+/// In place of PyErr_Clear(), where an error of Python's is dropped. Requires: GIL held.
 inline void forget_error() {
-  const bool interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
-  PyErr_Clear();
-  if (interrupted)
-    PyErr_SetInterrupt();
+  if (PyErr_Occurred()) [[unlikely]]
+    forget_set_error();
 }
 
 } // namespace tracehost::python

@@ -1,6 +1,7 @@
 #include "base/interruption.h"
 
 #include "base/errors.h"
+#include "base/forget_error.h"
 #include "base/object.h"
 #include "program/interruption.h"
 
@@ -22,7 +23,8 @@ void run_handlers() {
 
 } // namespace
 
-void add_interruption(py::module_ &) {
+void add_interruption(py::module_ &m) {
+  m.def("is_of_signal", [](const py::object &error) { return is_of_signal(error.ptr()); });
   const py::object main = py::module_::import("threading").attr("main_thread")();
   main_thread = py::cast<unsigned long>(main.attr("ident"));
   set_interruption_check(&run_handlers);

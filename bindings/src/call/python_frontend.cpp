@@ -103,6 +103,11 @@ void PythonTrace::blocking(const std::function<void()> &wait) {
   wait();
 }
 
+bool PythonTrace::is_exit() {
+  const WithGil gil;
+  return is_exit_handled();
+}
+
 std::string PythonTrace::current_error() {
   const WithGil gil;
   try {

@@ -154,7 +154,8 @@ BodyResult PythonTrace::run() {
                                 left));
     return recorded_result(numbers);
   } catch (...) {
-    if (call_.goes_on(trace::Rejection::trace)) { // the call ends with what the body has returned
+    if (!is_exit() &&
+        call_.goes_on(trace::Rejection::trace)) { // the call ends with what the body has returned
       return_as_eager();
       leave_numbers(numbers);
     }
@@ -202,8 +203,9 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
                         {call_.given(), call_.containers(served), nullptr, has_attributes});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
+    if (is_exit())
+      throw;
     beside.different = current_error();
-    forget_error();
   }
   return beside;
 }

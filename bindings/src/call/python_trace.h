@@ -81,6 +81,7 @@ public:
   void blocking(const std::function<void()> &wait) override;
   Site caller() override { return here(); }
   std::string current_error() override;
+  bool is_exit() override;
   bool has_result() const override { return static_cast<bool>(result_); }
   /// Whether run() has begun.
   bool has_run() const { return recorder_ != nullptr; }

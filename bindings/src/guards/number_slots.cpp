@@ -1,5 +1,6 @@
 #include "guards/number_slots.h"
 
+#include "base/errors.h"
 #include "base/forget_error.h"
 #include "numbers/traced_number.h"
 #include "trace/eager_region.h"
@@ -115,6 +116,7 @@ void NumberSlots::put() {
         Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
     trace::keep_known(THPVariable_Unpack(taken.number.get()));
   } catch (const std::exception &) { // the error is repeated at the body's end
+    set_from_current_exception();
     forget_error();
     return;
   }

@@ -2,6 +2,7 @@
 
 #include "base/autograph.h"
 #include "base/object.h"
+#include "base/unobserved.h"
 #include "base/user_line.h"
 #include "hooks/forwarding.h"
 #include "hooks/hidden_tracing.h"
@@ -293,6 +294,13 @@ PyObject *described(PyObject *tensor) {
 /// the code of a library shows. Else the body may keep the text, or return it.
 bool is_for_people() { return Reads::printing() || is_shown() || !is_made_by_user(); }
 
+/// torch's own text. Its code, which imports modules and switches modes, is no part of the body.
+PyObject *plain_text(PyObject *original, Args args, std::size_t nargsf, PyObject *kwnames) {
+  const trace::PausedWithData paused;
+  const Unobserved unobserved;
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
 /// The text of the tensor's values, in a trace that serves its own call alone; null with no error:
 /// it has none, or it is for people.
 PyObject *text_of_values(PyObject *original, Args args, std::size_t nargsf, PyObject *kwnames) {
@@ -302,14 +310,20 @@ PyObject *text_of_values(PyObject *original, Args args, std::size_t nargsf, PyOb
       shapes::is_fake_tensor(t) || is_for_people())
     return nullptr;
   recorder->paths().serves_once("makes a text of a tensor at " + line());
-  const trace::PausedWithData paused;
-  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  return plain_text(original, args, nargsf, kwnames);
 }
 
 PyObject *repr_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
-  PyObject *text = text_of_values(original, args, nargsf, kwnames);
-  return text || PyErr_Occurred() ? text : described(args[0]);
+  if (PyObject *text = text_of_values(original, args, nargsf, kwnames); text || PyErr_Occurred())
+    return text;
+  if (!Profile::recorder() || !trace::recording() || is_for_people())
+    return described(args[0]);
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::read_values(t, "Tensor.__repr__", true); // raises where it has no values
+  if (trace::without_data() || shapes::is_fake_tensor(t))
+    return described(args[0]);
+  return plain_text(original, args, nargsf, kwnames);
 }
 
 /// torch formats a tensor without dimensions as the number that it has.

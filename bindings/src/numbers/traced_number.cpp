@@ -245,6 +245,12 @@ void add_traced_number(py::module_ &m) {
     const bool in_block = trace::active() && trace::in_block() && trace::without_data();
     return in_block || !trace::value_of_number(number);
   });
+  // Of a trace from specs, outside of a block: nothing is there for which the graph could make a
+  // text.
+  m.def("_number_is_unknown", [](const at::Tensor &number) {
+    return trace::active() && !trace::abandoned() && !trace::in_block() &&
+           !trace::value_of_number(number);
+  });
   // Where it has no text: of a mark in what a block raises.
   m.def("_number_text", [](const at::Tensor &number, const std::string &spec,
                            const std::string &kind) {

@@ -1,3 +1,4 @@
+#include "base/errors.h"
 #include "base/forget_error.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -55,6 +56,7 @@ void reject_read(const std::string &message) {
   try {
     trace::reject(trace::Rejection::value_read, message);
   } catch (const std::exception &) {
+    set_from_current_exception();
     forget_error();
   }
 }

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .._tracehost import here
+
 _calls = threading.local()
 
 
@@ -24,11 +26,22 @@ def note_unknown_text() -> None:
     """A number without a value gets a text. Code that does more than raise with the text may look into it."""
     if not is_shown():
         _calls.unknown_texts = unknown_texts() + 1
+        _calls.unknown_at = here()
 
 
 def unknown_texts() -> int:
     """How many such texts this thread has made, but for those of exceptions."""
     return _calls.__dict__.get("unknown_texts", 0)
+
+
+def unknown_text_at() -> str:
+    """The line that has made the last of them; `train.py:12`."""
+    return _calls.__dict__.get("unknown_at", "")
+
+
+def forget_unknown_texts(since: int) -> None:
+    """All but the first `since` are of code that is no part of the graph, or that does nothing but raise."""
+    _calls.unknown_texts = since
 
 
 def forget_shown(since: int = 0) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .. import _tracehost
-from .shown_calls import note_unknown_text
+from .shown_calls import is_shown, note_unknown_text
 
 _COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _SMALL = range(-(2**63), 2**63)
@@ -168,6 +168,8 @@ def _shown(value: TracedNumber, spec: str) -> Any:
     """For a text: of print() the number of this call. In a block that is not run, nothing can use the text but
     what the block raises: the graph makes it there. A text of a float is another one at each call."""
     if _tracehost._number_has_no_text(value):
+        if _tracehost._number_is_unknown(value) and not is_shown():
+            return _needed(value, "its text")
         note_unknown_text()
         return _tracehost._number_text(value, spec, value.__class__.__name__)
     if not _tracehost._number_is_live(value) or _tracehost._is_printing():

@@ -6,37 +6,120 @@ import pytest
 import torch
 import tracehost
 from tracehost.autograph.conversion import compile as conversion
+from tracehost.autograph.staging import branches, carried
 
 
 def interrupts(code):
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt("here")
+
+
+def rings(code):
+    import signal
+
+    signal.raise_signal(signal.SIGUSR1)
 
 
 def body(x):
     return x * 2
 
 
-@pytest.fixture
-def raised_again():
-    """What SIGINT's handler was called with."""
-    calls = []
-
-    def handler(number, frame):
-        calls.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, handler)
-    yield calls
-    signal.signal(signal.SIGINT, before)
+class Limit:
+    def handler(self, number, frame):
+        raise TimeoutError("late")
 
 
-def test_an_interrupt_in_code_that_is_asked_is_raised(monkeypatch, raised_again):
+def handler(number, frame):
+    raise TimeoutError("late")
+
+
+def handler_of_any(*args):
+    Limit().handler(*args)
+
+
+def handler_of_more(limit, *, why="late"):
+    def handler(*_):
+        raise TimeoutError(why)
+
+    return handler
+
+
+@pytest.fixture(
+    params=[handler, handler_of_any, Limit().handler, handler_of_more(1)],
+    ids=["function", "any", "method", "closure"],
+)
+def alarm(request):
+    """Sends a signal whose handler raises TimeoutError, as a limit of time does."""
+    before = signal.signal(signal.SIGUSR1, request.param)
+    yield lambda: signal.raise_signal(signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize(
+    "raises, error", [(interrupts, KeyboardInterrupt("here")), (rings, TimeoutError("late"))]
+)
+def test_what_a_signal_raises_in_code_that_is_asked_is_raised(monkeypatch, alarm, raises, error):
     f = tracehost.function(body)
     f(torch.ones(2))
     with monkeypatch.context() as patched:
-        patched.setattr(conversion.is_generated, "__code__", interrupts.__code__)
-        with pytest.raises(KeyboardInterrupt):
+        patched.setattr(conversion.is_generated, "__code__", raises.__code__)
+        with pytest.raises(type(error), match=str(error)):
             tracehost.function(body)(torch.ones(3))
             list(map(abs, range(3)))  # at the latest here
-    assert raised_again  # it was dropped, and SIGINT sent in its place
     assert torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def tensors_of(x, c):
+    if x.sum() > c:
+        y = torch.relu(x)
+    else:
+        y = x * 2
+    return y
+
+
+def loop_of(x, c):
+    while x.sum() < c:
+        x = torch.relu(x) + 1
+    return x
+
+
+@pytest.mark.parametrize("program, where", [(tensors_of, branches), (loop_of, carried)])
+@pytest.mark.parametrize("stance", ["default", "eager_on_error"])
+def test_a_handlers_exception_in_a_side_that_does_not_run_is_no_part_of_it(
+    monkeypatch, alarm, program, where, stance
+):
+    f = tracehost.function(program)
+    with monkeypatch.context() as patched, tracehost.stance(stance):
+        patched.setattr(where, "take_apart", lambda value: alarm())  # in the side, behind its ops
+        with pytest.raises(TimeoutError, match="late"):
+            f(torch.ones(2), torch.tensor(1.0))
+    for c in (9.0, 1.0):
+        assert torch.equal(
+            f(torch.ones(2), torch.tensor(c)), program(torch.ones(2), torch.tensor(c))
+        )
+
+
+def test_a_handlers_exception_while_the_graph_is_compared_is_no_mistake_of_the_graph(
+    alarm, recwarn
+):
+    runs = []
+
+    @torch.library.custom_op("tracehost_test::late", mutates_args=())
+    def late(x: torch.Tensor) -> torch.Tensor:
+        runs.append(1)
+        if len(runs) == 2:
+            alarm()
+        return x * 2
+
+    @late.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    late(torch.ones(2))  # torch's own first use takes long, and long bodies are not compared
+    runs.clear()
+    f = tracehost.function(lambda x: late(x) + 1)
+    with pytest.raises(TimeoutError, match="late"):
+        f(torch.ones(2))
+    assert len(runs) == 2
+    assert torch.equal(f(torch.ones(2)), torch.full((2,), 3.0))
+    assert f.tracing_count() == 1
+    assert [str(w.message) for w in recwarn if issubclass(w.category, tracehost.TraceWarning)] == []

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from ..._tracehost import note_edited, unobserved
+from ..._tracehost import is_of_signal, note_edited, unobserved
 from . import nodes, policy
 from .rejection import rejection
 from .scopes import parameters_of
@@ -125,6 +125,8 @@ def _convert(function: FunctionType) -> Conversion:
             reason = str(error)
             edited = isinstance(error, Edited)
         except Exception as error:  # tracehost's fault must not stop the user's function
+            if is_of_signal(error):
+                raise
             reason = f"autograph could not convert it: {type(error).__name__}: {error}"
     made = Conversion(source, None, reason, [])
     made.edited = edited

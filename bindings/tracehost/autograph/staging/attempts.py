@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 
 from ..._errors import Error, ImpureSide, StagingError, ValueReadError
+from ..._traced.shown_calls import forget_unknown_texts, unknown_text_at, unknown_texts
 from ..._tracehost import (
     Loop,
     abandons,
@@ -20,14 +21,20 @@ from ..._tracehost import (
     unobserved,
     without_data,
 )
-from .branches import check_runs_without_data, depends_on_values, fake_sides, has_read_a_value
+from .branches import (
+    check_runs_without_data,
+    depends_on_values,
+    fake_sides,
+    has_read_a_value,
+    is_of_a_text,
+)
 from .carried import Carrying, Peel, Retry
 from .containers import Grows, bodies, reject_change
 from .join import State
 from .lists import StagedList
 from .state import poison, take_apart
 from .stores import BlockStores
-from .where import check_not_caught, described, reject, reject_if_caught
+from .where import check_not_caught, described, is_interrupt, line, reject, reject_if_caught
 
 _ATTEMPTS = 8
 
@@ -44,6 +51,10 @@ class Unroll(Exception):
     """
 
 
+class ImpureBody(ImpureSide):
+    """The same of a loop's body outside of such sides."""
+
+
 class StagedLoop(Carrying):
     """One loop, over its attempts. `unrolls`: it may end with Unroll."""
 
@@ -55,8 +66,8 @@ class StagedLoop(Carrying):
             return unobserved(self._run, bounds, iteration)
         except (Grows, Peel, Unroll):
             raise
-        except Exception:
-            if without_data() or not abandons():
+        except Exception as error:
+            if without_data() or not abandons() or is_interrupt(error):
                 raise
             self.set_state(self.first)
             self.containers.restore()
@@ -75,6 +86,7 @@ class StagedLoop(Carrying):
                 index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
             ) -> Any:
                 self._inputs = tensors
+                texts = unknown_texts()
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
                     condition = observed(iteration, index)
@@ -85,13 +97,24 @@ class StagedLoop(Carrying):
                 except (Error, RecursionError, Grows, Retry, Peel, Unroll):
                     raise
                 except Exception as error:  # of an iteration that may not be
+                    if is_interrupt(error):
+                        raise
                     gives_up = depends_on_values(error) or is_rejected() or has_read_a_value()
                     if self.unrolls and gives_up:
                         raise Unroll from None
+                    if is_of_a_text(error):
+                        forget_unknown_texts(texts)
+                        raise ImpureBody(
+                            f"gives the text of a number to C code at {line()}"
+                        ) from None
                     check_runs_without_data(error)
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
+                    forget_unknown_texts(texts)
                     raise_error(*described(error))
                     return None, tensors
+                if unknown_texts() > texts:
+                    forget_unknown_texts(texts)
+                    raise ImpureBody(f"makes the text of a number at {unknown_text_at()}")
                 if bodies.growing is not None:
                     raise bodies.growing
                 if self.unrolls and is_rejected():
@@ -136,8 +159,8 @@ class StagedLoop(Carrying):
                     self._reject_impure(found)
                 forgive_rejection()
                 raise Unroll from None
-            except Exception:
-                if without_data() or not abandons():
+            except Exception as error:
+                if without_data() or not abandons() or is_interrupt(error):
                     raise
                 self.set_state(self.first)
                 for made, _ in converted:
@@ -166,8 +189,9 @@ class StagedLoop(Carrying):
         """Unless a loop or side around this one can be left out in its place."""
         if bodies.under_way or fake_sides.under_way:
             raise impure
+        who = "the body of" if isinstance(impure, ImpureBody) else "a side of an if in"
         reject(
-            f"a side of an if in the {self.what} at {self.where} {impure}, and the loop is part of the graph, "
+            f"{who} the {self.what} at {self.where} {impure}, and the loop is part of the graph, "
             "which can't do that. Do it behind the loop, or write the loop over Python values."
         )
 

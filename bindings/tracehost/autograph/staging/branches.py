@@ -33,7 +33,13 @@ import torch
 
 from ..._errors import Error, ImpureSide, ValueReadError
 from ..._traced.fake_tensors import needs_data
-from ..._traced.shown_calls import forget_shown, under_way, unknown_texts
+from ..._traced.shown_calls import (
+    forget_shown,
+    forget_unknown_texts,
+    under_way,
+    unknown_text_at,
+    unknown_texts,
+)
 from ..._tracehost import (
     BlockState,
     Branches,
@@ -58,6 +64,7 @@ from .stores import BlockStores
 from .where import (
     check_not_caught,
     described,
+    is_interrupt,
     is_plain_error,
     is_suppressed,
     line,
@@ -67,7 +74,6 @@ from .where import (
 )
 
 NO_REST = -1
-_LEFT_OUT = (Exception, ImpureSide)
 
 
 def stage(
@@ -161,8 +167,8 @@ class _If:
                 if not (self._take(side) if real else self._try(side)):
                     return
             self._join()
-        except Exception:
-            if without_data() or self.began != self.ended or not abandons():
+        except Exception as error:
+            if without_data() or self.began != self.ended or not abandons() or is_interrupt(error):
                 raise
             self._end_as_python()
 
@@ -239,6 +245,7 @@ class _If:
             return self._without(side, failed.error)
 
     def _run_fake(self, side: int, stores: BlockStores) -> None:
+        texts = unknown_texts()
         self.set_state(_knowing(self.before, self.names, self.cond, side))
         try:
             with fake_sides:
@@ -248,8 +255,8 @@ class _If:
             self.set_state(self.before)
             stores.drop()
             self._restore()
-            # Ctrl-C is no exception of the side's own.
-            if not isinstance(error, _LEFT_OUT) and not raised_by_statement(error):
+            forget_unknown_texts(texts)
+            if is_interrupt(error):
                 raise
             raise _CannotStage(error) from None
         self.outcomes[side] = outcome
@@ -309,7 +316,7 @@ class _If:
             except (Error, Grows, RecursionError):
                 raise
             except Exception as error:
-                if not real:  # numbers have their texts in the block
+                if not real and not is_interrupt(error):  # numbers have their texts in the block
                     outcome.described = described(error)
                 raise
             self.ended = real
@@ -329,6 +336,8 @@ class _If:
             raise
         except Exception as error:
             forget_shown(shown)
+            if is_interrupt(error):
+                raise
             if real and not self.branches.taken and not abandoned():
                 if self.checks:  # the body may catch it: then the trace goes on with this side
                     self.branches.take()
@@ -338,19 +347,20 @@ class _If:
                 raise
             if _wants_data(error):
                 raise
-            if self.checks and _is_of_a_text(error):
+            if is_of_a_text(error):
                 raise ImpureSide(f"gives the text of a number to C code at {line()}") from None
             if self.checks and (depends_on_values(error) or is_suppressed()):
                 raise ImpureSide(f"raises {type(error).__name__} at {line()}") from None
             check_runs_without_data(error)
             check_not_caught(error, f"a branch at {line()}")
             outcome.error = error
+            forget_unknown_texts(texts)
             self.branches.raise_(side, *(outcome.described or described(error)))
             return outcome
         if not self.branches.taken:
             number(outcome.parts, first)
-        if self.checks and not real and unknown_texts() > texts:
-            raise ImpureSide("reads the text of a number")
+        if not real and unknown_texts() > texts:
+            raise ImpureSide(f"makes the text of a number at {unknown_text_at()}")
         return outcome
 
     def _join(self) -> None:
@@ -365,7 +375,9 @@ class _If:
         join = Join(self.branches, names, self.where, self.what, lazy, self.checks)
         try:
             joined = join.states(then, other, actual)
-        except Exception:
+        except Exception as error:
+            if is_interrupt(error):
+                raise
             if self.checks:
                 self._check(THEN if actual is then else ELSE)
                 return
@@ -434,7 +446,7 @@ def has_read_a_value() -> bool:
     return False
 
 
-def _is_of_a_text(error: Exception) -> bool:
+def is_of_a_text(error: Exception) -> bool:
     """Whether C code can't read the text of a number, which has none in a side that does not run."""
     return not raised_by_statement(error) and "<traced " in str(error)
 

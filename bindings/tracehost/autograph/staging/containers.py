@@ -46,7 +46,14 @@ class Grows(Exception):
         bodies.growing = self
 
 
-_all: weakref.WeakSet[Containers] = weakref.WeakSet()
+# A WeakSet runs Python code when one ends, which drops a Ctrl-C that comes there.
+_all: set[weakref.ref[Containers]] = set()
+
+
+def _alive() -> list[Containers]:
+    found = [(reference, reference()) for reference in list(_all)]
+    _all.difference_update(reference for reference, one in found if one is None)
+    return [one for _, one in found if one is not None]
 
 
 class Containers:
@@ -55,7 +62,8 @@ class Containers:
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self._before: dict[int, Snapshot] = {}
         self._cells: dict[int, types.CellType] = {}
-        _all.add(self)
+        _alive()
+        _all.add(weakref.ref(self))
         for function in functions:
             self._cells |= {id(v): cell for _, cell, v in cells(function) if type(v) is list}
             for snapshot in snapshots(function, _MOST):
@@ -71,7 +79,7 @@ class Containers:
                 continue
             kept = all(a is b for a, b in zip(container, before))
             # The cell, the snapshots of all blocks, our variable, the question.
-            known = 3 + sum(id(container) in c._before for c in list(_all))
+            known = 3 + sum(id(container) in c._before for c in _alive())
             if kept and not reaches(container) and sys.getrefcount(container) <= known:
                 del container[len(before) :]
                 return Grows(cell, list(before), new[0].dtype)

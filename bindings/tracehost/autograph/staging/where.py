@@ -14,6 +14,7 @@ from ..._traced.raised import shown
 from ..._tracehost import (
     abandons,
     here,
+    is_of_signal,
     note_raised,
     origin,
     outer_frame,
@@ -86,6 +87,14 @@ def raised_by_statement(error: BaseException) -> bool:
     if last is None:
         return False
     return dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a signal has raised it, at some line: it is no part of what the program computes."""
+    own = isinstance(error, KeyboardInterrupt) and not raised_by_statement(
+        error
+    )  # Python's own handler
+    return own or is_of_signal(error)
 
 
 def _catches(frame: types.FrameType) -> bool:
