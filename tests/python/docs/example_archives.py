@@ -134,9 +134,37 @@ def round_trip(one: Watched, found: dict[str, Any]) -> None:
             with tracehost.stance("default" if hit else "eager"):  # parameters may be frozen now
                 same(got, called(made, call))
             found["equal"] += 1
+            same_in_torch(path, call, found)
             break
         else:
             found["not called"].append(f"{made.name}: {loaded.signatures[0]}")
+
+
+def same_in_torch(path: Path, call: tuple[Any, ...], found: dict[str, Any]) -> None:
+    """Plain torch.jit.load gives what tracehost.load gives, where it has the graph. It takes and gives tensors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch deprecates TorchScript
+        plain = torch.jit.load(path)
+    if not hasattr(plain, "f"):
+        found["not in torch"] += 1
+        return
+    loaded = tracehost.load(path)["f"]  # its tensors are as they were saved, as plain's are
+    args, kwargs, grad = call
+    args, kwargs = copied((args, kwargs))
+    given = loaded.__signature__.bind(*args, **kwargs).arguments.values()
+    tensors = [t for t in tree_leaves(list(given)) if isinstance(t, torch.Tensor)]
+    if len(tensors) != len(list(plain.f.graph.inputs())) - 1:  # a number, or one tensor twice
+        found["not in torch"] += 1
+        return
+    expected = tree_leaves(called(loaded, call)[0])
+    torch.manual_seed(0)
+    with torch.set_grad_enabled(grad):
+        got = [x for x in tree_leaves(plain.f(*tensors)) if x is not None]
+    shown = [x for x in expected if isinstance(x, torch.Tensor)]
+    if len(got) != len(shown):
+        shown = [x for x in expected if isinstance(x, (torch.Tensor, bool, int, float))]
+    same(got, shown)
+    found["equal in torch"] += 1
 
 
 def few_of_each(made: list[Watched]) -> list[Watched]:
@@ -149,7 +177,7 @@ def few_of_each(made: list[Watched]) -> list[Watched]:
 
 
 def run(script: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"equal": 0, "rejected": collections.Counter(), "not called": [], "error": ""}  # fmt: skip
+    found: dict[str, Any] = {"equal": 0, "equal in torch": 0, "not in torch": 0, "rejected": collections.Counter(), "not called": [], "error": ""}  # fmt: skip
     watched.clear()
     printed = io.StringIO()
     kept = dict(sys.modules), list(sys.path), torch.get_num_threads()

@@ -67,6 +67,7 @@ def check(found, name):
     assert found["rejected"] == REFUSED.get(name, {})
     assert found["not called"] == []
     assert found["equal"] > 0
+    assert found["equal in torch"] + found["not in torch"] == found["equal"]
 
 
 RETRACING = """shapes 10 2|dtypes 5 1|python_values 20 1|objects 16 2|external_state 7 1|python_control_flow 16 1
