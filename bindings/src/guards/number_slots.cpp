@@ -137,6 +137,17 @@ bool NumberSlots::gives(PyObject *tensor) const {
                      [&](const Taken &t) { return t.tensor.get() == tensor; });
 }
 
+void NumberSlots::put_again(std::size_t since) {
+  const KeepError keep;
+  for (std::size_t i = since; i < taken_.size(); ++i) {
+    const Container &c = graph_.containers[taken_[i].container];
+    const Slot &slot = c.slots[taken_[i].slot];
+    PyObject *owner = graph_.objects[c.object].object;
+    if (!PyTuple_Check(owner) && read(c, slot, owner) == slot.value)
+      write_number(taken_[i]);
+  }
+}
+
 void NumberSlots::restore() {
   const KeepError keep;
   for (const Taken &taken : taken_) {

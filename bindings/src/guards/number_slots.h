@@ -51,6 +51,11 @@ public:
   bool any() const { return !taken_.empty(); }
   /// Whether take() has returned it.
   bool gives(PyObject *tensor) const;
+  /// How many slots take() has taken.
+  std::size_t count() const { return taken_.size(); }
+  /// A block that is no part of the graph has been undone, and Python's numbers are in slots that
+  /// were taken in it: all but the first `since`. What the body reads from now on is traced again.
+  void put_again(std::size_t since);
   /// The body has ended: what it has not stored to holds Python's number again.
   void restore();
 

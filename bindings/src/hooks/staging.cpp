@@ -70,6 +70,30 @@ private:
   Recorder *recorder_;
 };
 
+/// What the body had read and stored before a block that may be no part of the graph.
+class Met {
+public:
+  Met() {
+    if (Recorder *recorder = Profile::recorder())
+      before_ = {recorder->paths().met(), recorder->stores().count()};
+  }
+  /// What the block has read and stored is nothing that the graph depends on, or does.
+  void leave_out() const {
+    Recorder *recorder = Profile::recorder();
+    if (!recorder || !before_)
+      return;
+    recorder->paths().leave_out(before_->paths);
+    recorder->stores().leave_out(before_->stores);
+  }
+
+private:
+  struct Before {
+    Paths::Met paths;
+    std::size_t stores;
+  };
+  std::optional<Before> before_;
+};
+
 /// The branches of an `if`, as Python sees them.
 struct PyBranches : Branches {
   using Branches::Branches;
@@ -81,9 +105,8 @@ struct PyBranches : Branches {
       held.push_back(iterator.ptr());
     const bool real = condition() == (which(branch) == then);
     SideUnderWay side(*this, real, checkable, rest, std::move(held));
-    Recorder *recorder = Profile::recorder();
-    if (recorder && !real && checkable)
-      before = Before{recorder->paths().met(), recorder->stores().count()};
+    if (!real && checkable)
+      before.emplace();
     const auto end = c10::make_scope_exit([&] { impure = side.end(); });
     return run(which(branch), [&] { return py::cast<Tensors>(body()); });
   }
@@ -96,18 +119,12 @@ struct PyBranches : Branches {
     if (!recorder)
       return;
     recorder->sides().note_check();
-    if (!before)
-      return;
-    recorder->paths().leave_out(before->met);
-    recorder->stores().leave_out(before->stores);
+    if (before)
+      before->leave_out();
   }
 
-  struct Before {
-    Paths::Met met;
-    std::size_t stores;
-  };
-  std::string impure;           ///< what of the side that ran last was not pure
-  std::optional<Before> before; ///< the other side, if that has run
+  std::string impure;        ///< what of the side that ran last was not pure
+  std::optional<Met> before; ///< the other side, if that has run
 };
 
 /// The variables of a block: locals, attributes, elements. That tracehost reads and sets them is
@@ -288,6 +305,15 @@ void add_block_stores(py::module_ &module) {
                              [](const PyBlockStore &s) { return s.value(s.store.before); })
       .def_property_readonly("now", [](const PyBlockStore &s) { return s.value(s.store.now); })
       .def("set", &PyBlockStore::set);
+  module.def("numbers_taken", [] {
+    Recorder *recorder = Profile::recorder();
+    return recorder ? recorder->paths().numbers().count() : 0;
+  });
+  module.def("put_numbers_again", [](std::size_t since) {
+    if (Recorder *recorder = Profile::recorder())
+      recorder->paths().numbers().put_again(since);
+  });
+  py::class_<Met>(module, "Met").def(py::init<>()).def("leave_out", &Met::leave_out);
   module.def("begin_block", [] {
     Recorder *recorder = Profile::recorder();
     return recorder ? recorder->stores().begin_block() : 0;

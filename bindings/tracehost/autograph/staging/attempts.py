@@ -11,11 +11,14 @@ from ..._errors import Error, ImpureSide, StagingError, ValueReadError
 from ..._traced.shown_calls import forget_unknown_texts, unknown_text_at, unknown_texts
 from ..._tracehost import (
     Loop,
+    Met,
     abandons,
     forgive_rejection,
     is_rejected,
     may_check,
+    numbers_taken,
     observed,
+    put_numbers_again,
     raise_error,
     traces_reads,
     unobserved,
@@ -77,10 +80,14 @@ class StagedLoop(Carrying):
         self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
     ) -> bool:
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
+        taken = numbers_taken()
         for _ in range(self._attempts()):
             initial = self.prepare()
             varying = self.varying(initial)
             loop = Loop(*bounds, initial)
+            met = (
+                Met()
+            )  # a body that is run again, or turn by turn, has read and stored nothing yet
 
             def body(
                 index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
@@ -154,7 +161,9 @@ class StagedLoop(Carrying):
                 self.set_state(tuple(self.before))
                 stores.drop()
                 loop.discard()
+                met.leave_out()
                 self._undo(converted)
+                put_numbers_again(taken)
                 if isinstance(found, ImpureSide) and not self.unrolls:
                     self._reject_impure(found)
                 forgive_rejection()
@@ -170,6 +179,7 @@ class StagedLoop(Carrying):
             self.set_state(tuple(self.before))
             stores.drop()
             loop.discard()
+            met.leave_out()
             if grows is not None and bodies.under_way:
                 raise grows  # the loop around needs it, too
             bodies.growing = None

@@ -48,7 +48,9 @@ from ..._tracehost import (
     can_be_checked,
     forgive_rejection,
     has_unknown_sizes,
+    numbers_taken,
     observed,
+    put_numbers_again,
     repeat_rejection,
     sizes_now,
     traces_reads,
@@ -245,7 +247,7 @@ class _If:
             return self._without(side, failed.error)
 
     def _run_fake(self, side: int, stores: BlockStores) -> None:
-        texts = unknown_texts()
+        texts, taken = unknown_texts(), numbers_taken()
         self.set_state(_knowing(self.before, self.names, self.cond, side))
         try:
             with fake_sides:
@@ -254,7 +256,7 @@ class _If:
         except BaseException as error:
             self.set_state(self.before)
             stores.drop()
-            self._restore()
+            self._restore(taken)
             forget_unknown_texts(texts)
             if is_interrupt(error):
                 raise
@@ -263,7 +265,7 @@ class _If:
         self.set_state(self.before)
         stores.end(real=False)
         if self.checks and (not stores.can_be_joined() or self.containers.has_changed()):
-            self._restore()
+            self._restore(taken)
             raise _CannotStage(ImpureSide("changes what no graph joins"))
         if not stores.can_be_joined():
             _reject_store(stores, self.what, self.where)
@@ -276,7 +278,7 @@ class _If:
         if is_suppressed() or (self.branches.comes_first and not is_plain_error(error)):
             raise ImpureSide(f"raises {type(error).__name__} at {line()}")
 
-    def _restore(self) -> None:
+    def _restore(self, taken: int) -> None:
         """Containers and objects of the body's own are as they were before."""
         changed = [] if loop_bodies.under_way else self.containers.changed()
         for snapshot in changed:
@@ -284,6 +286,7 @@ class _If:
                 reject_change(snapshot, f"a branch of the {self.what}")
         for snapshot in changed:
             snapshot.restore()
+        put_numbers_again(taken)
 
     def _without(self, side: int, error: BaseException) -> bool:
         """The side can't be staged. Where its condition can be checked, it is no part of the graph."""
