@@ -30,8 +30,8 @@ const Errors &errors();
 [[noreturn]] void raise(PyObject *type, const std::string &message);
 /// Throws the Python error that is set.
 [[noreturn]] void rethrow();
-/// Whether the C++ exception being handled is one of Python's that ends the caller: one that no
-/// `except Exception` catches, as Ctrl-C and an exit, or what a signal's handler has raised.
+/// Whether the C++ exception being handled is one of Python's that ends the caller. No `except
+/// Exception` catches it (Ctrl-C, an exit), or a signal's handler has raised it.
 bool is_exit_handled();
 /// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
 void set_from_current_exception();

@@ -80,20 +80,17 @@ class StagedLoop(Carrying):
         self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
     ) -> bool:
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
-        taken = numbers_taken()
+        taken, texts = numbers_taken(), unknown_texts()
         for _ in range(self._attempts()):
             initial = self.prepare()
             varying = self.varying(initial)
             loop = Loop(*bounds, initial)
-            met = (
-                Met()
-            )  # a body that is run again, or turn by turn, has read and stored nothing yet
+            met = Met()
 
             def body(
                 index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
             ) -> Any:
                 self._inputs = tensors
-                texts = unknown_texts()
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
                     condition = observed(iteration, index)
@@ -110,7 +107,6 @@ class StagedLoop(Carrying):
                     if self.unrolls and gives_up:
                         raise Unroll from None
                     if is_of_a_text(error):
-                        forget_unknown_texts(texts)
                         raise ImpureBody(
                             f"gives the text of a number to C code at {line()}"
                         ) from None
@@ -120,7 +116,6 @@ class StagedLoop(Carrying):
                     raise_error(*described(error))
                     return None, tensors
                 if unknown_texts() > texts:
-                    forget_unknown_texts(texts)
                     raise ImpureBody(f"makes the text of a number at {unknown_text_at()}")
                 if bodies.growing is not None:
                     raise bodies.growing
@@ -162,8 +157,8 @@ class StagedLoop(Carrying):
                 stores.drop()
                 loop.discard()
                 met.leave_out()
-                self._undo(converted)
-                put_numbers_again(taken)
+                forget_unknown_texts(texts)
+                self._undo(converted, taken)
                 if isinstance(found, ImpureSide) and not self.unrolls:
                     self._reject_impure(found)
                 forgive_rejection()
@@ -180,6 +175,7 @@ class StagedLoop(Carrying):
             stores.drop()
             loop.discard()
             met.leave_out()
+            forget_unknown_texts(texts)
             if grows is not None and bodies.under_way:
                 raise grows  # the loop around needs it, too
             bodies.growing = None
@@ -191,7 +187,7 @@ class StagedLoop(Carrying):
                 raise Peel
         if self.unrolls:
             forgive_rejection()
-            self._undo(converted)
+            self._undo(converted, taken)
             raise Unroll
         reject(f"no dtype was found for the variables of the {self.what} at {self.where}")
 
@@ -205,8 +201,8 @@ class StagedLoop(Carrying):
             "which can't do that. Do it behind the loop, or write the loop over Python values."
         )
 
-    def _undo(self, converted: list[tuple[Grows, Any]]) -> None:
-        """All is as it was before the first attempt."""
+    def _undo(self, converted: list[tuple[Grows, Any]], taken: int) -> None:
+        """All is as it was before the first attempt. `taken`: numbers_taken() then."""
         self.set_state(self.first)
         for made, before in converted:
             made.cell.cell_contents = before
@@ -214,6 +210,7 @@ class StagedLoop(Carrying):
             if not snapshot.can_be_restored():
                 reject_change(snapshot, f"the body of the {self.what}")
             snapshot.restore()
+        put_numbers_again(taken)
 
     def may_unroll(self) -> bool:
         return traces_reads() and may_check() and not without_data()

@@ -91,10 +91,9 @@ def raised_by_statement(error: BaseException) -> bool:
 
 def is_interrupt(error: BaseException) -> bool:
     """Whether a signal has raised it, at some line: it is no part of what the program computes."""
-    own = isinstance(error, KeyboardInterrupt) and not raised_by_statement(
-        error
-    )  # Python's own handler
-    return own or is_of_signal(error)
+    if isinstance(error, KeyboardInterrupt) and not raised_by_statement(error):
+        return True  # Python's own handler has
+    return is_of_signal(error)
 
 
 def _catches(frame: types.FrameType) -> bool:
