@@ -54,7 +54,7 @@ class ImpureSide(BaseException):
 
 
 class Interrupted(BaseException):
-    """Ends a call from C++ that is to end (`tracehost::interrupt()`): text, cause. No user sees it."""
+    """Ends a call from C++ that is to end (`tracehost::interrupt()`): text, code. No user sees it."""
 
 
 class RetraceWarning(_Told, UserWarning):

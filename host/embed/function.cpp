@@ -110,7 +110,7 @@ private:
 
   Value ask(std::span<const Argument> arguments, bool inference) {
     const InPython in; // waits
-    Interruptible::check_before(name_);
+    Interruptible::check_before();
     asked_.fetch_add(1, std::memory_order_relaxed);
     Value result;
     {

@@ -40,8 +40,8 @@ void ask_for_interruption() {
   if (uninterrupted) [[unlikely]]
     return;
   if (Interruptible::innermost)
-    if (const auto cause = Interruptible::innermost->reached()) [[unlikely]]
-      throw EndRun{*cause};
+    if (const auto why = Interruptible::innermost->reached()) [[unlikely]]
+      throw EndRun{*why};
   const auto check = asks.load(std::memory_order_relaxed);
   if (!check)
     return;
@@ -59,11 +59,11 @@ void ask_for_interruption() {
 
 void interrupt_runs() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
 
-std::optional<Interrupted::Cause> RunLimits::reached() const {
+std::optional<ErrorCode> RunLimits::reached() const {
   if (stop.stop_requested())
-    return Interrupted::Cause::stop;
+    return ErrorCode::stopped;
   if (deadline && std::chrono::steady_clock::now() >= *deadline)
-    return Interrupted::Cause::deadline;
+    return ErrorCode::deadline;
   return std::nullopt;
 }
 
@@ -72,20 +72,20 @@ Interruptible::Interruptible(const RunLimits *limits) noexcept
       begun_(outer_ ? outer_->begun_ : interruptions.load(std::memory_order_relaxed)) {}
 Interruptible::~Interruptible() { innermost = outer_; }
 
-std::optional<Interrupted::Cause> Interruptible::reached() const {
+std::optional<ErrorCode> Interruptible::reached() const {
   if (begun_ != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
-    return Interrupted::Cause::interrupt;
+    return ErrorCode::interrupted;
   for (const Interruptible *call = this; call; call = call->outer_)
     if (call->limits_)
-      if (const auto cause = call->limits_->reached())
-        return cause;
+      if (const auto why = call->limits_->reached())
+        return why;
   return std::nullopt;
 }
 
-void Interruptible::check_before(const std::string &function) {
+void Interruptible::check_before() {
   if (innermost)
-    if (const auto cause = innermost->reached())
-      throw Interrupted(*cause, /*may_have_written=*/false, function);
+    if (const auto why = innermost->reached())
+      throw Interrupted(*why, /*may_have_written=*/false);
 }
 
 void set_interruption_check(void (*check)()) { asks = check; }

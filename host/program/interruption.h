@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <string>
 #include <vector>
 
 /// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
@@ -51,7 +50,7 @@ struct RunLimits {
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
 
   /// The one that asks now for an end.
-  std::optional<Interrupted::Cause> reached() const;
+  std::optional<ErrorCode> reached() const;
 };
 
 /// A call that interrupt_runs() ends, if it comes while this lives, and that `limits` end:
@@ -66,11 +65,11 @@ public:
   Interruptible &operator=(const Interruptible &) = delete;
 
   /// Throws Interrupted where this thread's call is asked to end; it has changed nothing yet.
-  static void check_before(const std::string &function);
+  static void check_before();
 
 private:
   friend void ask_for_interruption();
-  std::optional<Interrupted::Cause> reached() const;
+  std::optional<ErrorCode> reached() const;
 
   static thread_local const Interruptible *innermost;
   const Interruptible *const outer_;
@@ -80,7 +79,7 @@ private:
 
 /// What the op throws, for Program alone. No std::exception, as FailedCheck.
 struct EndRun {
-  Interrupted::Cause cause;
+  ErrorCode why;
 };
 
 /// The ops that ask, in the graph for a scope: while its bytecode is made.

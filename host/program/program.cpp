@@ -224,7 +224,7 @@ bool Program::Impl::run_tape(jit::Stack &stack) const {
     return tapes->run(stack);
   } catch (const EndRun &end) {
     at::GradMode::set_enabled(grad);
-    throw Interrupted(end.cause, may_change());
+    throw Interrupted(end.why, may_change());
   } catch (...) { // a signal's
     at::GradMode::set_enabled(grad);
     take_signalled();
@@ -245,7 +245,7 @@ void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
     throw checks.failed(failed);
   } catch (const EndRun &end) {
     at::GradMode::set_enabled(grad);
-    throw Interrupted(end.cause, may_change());
+    throw Interrupted(end.why, may_change());
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
     const bool ended = take_signalled(); // no op's own error

@@ -109,6 +109,13 @@ archive::Contents read(const archive::Input &input, const LoadOptions &options) 
   }
 }
 
+void log_load(const Archive &archive) {
+  if (runtime::logs())
+    runtime::log(LogLevel::info, archive.path(),
+                 fmt::format("{}: loaded, functions {}, {}", archive.path(),
+                             fmt::join(archive.names(), ", "), archive.hash()));
+}
+
 } // namespace
 
 Archive Archive::load(const std::string &path, const LoadOptions &options, int torch_major,
@@ -116,7 +123,7 @@ Archive Archive::load(const std::string &path, const LoadOptions &options, int t
   check_torch(torch_major, torch_minor);
   Archive result;
   result.state_ = std::make_shared<State>(read({path, std::nullopt}, options));
-  result.log_load();
+  log_load(result);
   return result;
 }
 
@@ -126,15 +133,8 @@ Archive Archive::load_from_memory(std::span<const char> bytes, const LoadOptions
   Archive result;
   result.state_ =
       std::make_shared<State>(read({name, std::string_view(bytes.data(), bytes.size())}, options));
-  result.log_load();
+  log_load(result);
   return result;
-}
-
-void Archive::log_load() const {
-  if (runtime::logs())
-    runtime::log(
-        LogLevel::info, path(),
-        fmt::format("{}: loaded, functions {}, {}", path(), fmt::join(names(), ", "), hash()));
 }
 
 Archive Archive::with_tensors(const std::map<std::string, at::Tensor> &tensors) const {

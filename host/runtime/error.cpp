@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
 #include <utility>
 
 // Out of line, so that each type's information is in this library alone, and a handler of another
@@ -20,53 +22,18 @@ SignatureError::~SignatureError() = default;
 PythonError::~PythonError() = default;
 OpError::~OpError() = default;
 
-const char *text(ErrorCode code) noexcept {
-  switch (code) {
-  case ErrorCode::other:
-    return "other";
-  case ErrorCode::signature:
-    return "signature";
-  case ErrorCode::archive:
-    return "archive";
-  case ErrorCode::interrupted:
-    return "interrupted";
-  case ErrorCode::stopped:
-    return "stopped";
-  case ErrorCode::deadline:
-    return "deadline";
-  case ErrorCode::overloaded:
-    return "overloaded";
-  case ErrorCode::device:
-    return "device";
-  case ErrorCode::trace:
-    return "trace";
-  case ErrorCode::python:
-    return "python";
-  case ErrorCode::op:
-    return "op";
-  }
-  return "other";
-}
-
 namespace {
 
-ErrorCode code_of(Interrupted::Cause cause) {
-  switch (cause) {
-  case Interrupted::Cause::interrupt:
-    return ErrorCode::interrupted;
-  case Interrupted::Cause::stop:
-    return ErrorCode::stopped;
-  case Interrupted::Cause::deadline:
-    return ErrorCode::deadline;
-  }
-  return ErrorCode::interrupted;
-}
+/// In the order of ErrorCode.
+constexpr std::array kNames{"other",   "signature", "archive",    "interrupted",
+                            "stopped", "deadline",  "overloaded", "device",
+                            "trace",   "python",    "op"};
+static_assert(kNames.size() == static_cast<std::size_t>(ErrorCode::op) + 1);
 
-std::string message_of(Interrupted::Cause cause, bool may_have_written,
-                       const std::string &function) {
-  const char *const by = cause == Interrupted::Cause::interrupt ? "interrupt() has ended the call"
-                         : cause == Interrupted::Cause::stop ? "its stop token has ended the call"
-                                                             : "the call has passed its deadline";
+std::string message_of(ErrorCode why, bool may_have_written, const std::string &function) {
+  const char *const by = why == ErrorCode::deadline  ? "the call has passed its deadline"
+                         : why == ErrorCode::stopped ? "its stop token has ended the call"
+                                                     : "interrupt() has ended the call";
   return fmt::format("{}{}{}{}", function, function.empty() ? "" : ": ", by,
                      may_have_written ? "; the ops that ran may have written to tensors or drawn "
                                         "random numbers"
@@ -80,9 +47,14 @@ std::string where(const std::string &place, const std::string &function) {
 
 } // namespace
 
-Interrupted::Interrupted(Cause cause, bool may_have_written, const std::string &function)
-    : Error(message_of(cause, may_have_written, function), code_of(cause)), cause_(cause),
-      may_have_written_(may_have_written) {}
+const char *text(ErrorCode code) noexcept {
+  const auto number = static_cast<std::size_t>(code);
+  return kNames[number < kNames.size() ? number : 0];
+}
+
+Interrupted::Interrupted(ErrorCode why, bool may_have_written, const std::string &function)
+    : Error(message_of(why, may_have_written, function), why), may_have_written_(may_have_written) {
+}
 
 SignatureError::SignatureError(const std::string &message, std::string parameter,
                                std::string expected, std::string got, std::string nearest)

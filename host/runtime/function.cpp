@@ -17,12 +17,16 @@ detail::Callable &of(const std::shared_ptr<detail::Callable> &callable) {
   return *callable;
 }
 
+RunLimits limits_of(const std::shared_ptr<const RunLimits> &given) {
+  return given ? *given : RunLimits();
+}
+
 /// What ends a call does not know its name.
 template <class F> auto with_name(const Function &function, const F &call) {
   try {
     return call();
   } catch (const Interrupted &e) {
-    throw Interrupted(e.cause(), e.may_have_written(), function.name());
+    throw Interrupted(e.code(), e.may_have_written(), function.name());
   }
 }
 
@@ -39,25 +43,27 @@ Argument kw(std::string name, Value value) {
 Value Function::run(std::span<const Argument> arguments) const {
   const runtime::Running call;
   const Interruptible until_asked(limits_.get());
-  if (limits_) [[unlikely]]
-    Interruptible::check_before(name());
-  return with_name(*this, [&] { return of(callable_).call(arguments, inference_); });
-}
-
-Function Function::limited(const std::function<void(RunLimits &)> &set) const {
-  auto limits = limits_ ? std::make_shared<RunLimits>(*limits_) : std::make_shared<RunLimits>();
-  set(*limits);
-  Function result = *this;
-  result.limits_ = std::move(limits);
-  return result;
+  return with_name(*this, [&] {
+    if (limits_) [[unlikely]]
+      Interruptible::check_before();
+    return of(callable_).call(arguments, inference_);
+  });
 }
 
 Function Function::with_stop(std::stop_token stop) const {
-  return limited([&](RunLimits &limits) { limits.stop = std::move(stop); });
+  Function result = *this;
+  RunLimits limits = limits_of(limits_);
+  limits.stop = std::move(stop);
+  result.limits_ = std::make_shared<RunLimits>(std::move(limits));
+  return result;
 }
 
 Function Function::with_deadline(std::chrono::steady_clock::time_point deadline) const {
-  return limited([&](RunLimits &limits) { limits.deadline = deadline; });
+  Function result = *this;
+  RunLimits limits = limits_of(limits_);
+  limits.deadline = deadline;
+  result.limits_ = std::make_shared<RunLimits>(std::move(limits));
+  return result;
 }
 
 Function Function::with_inference_mode(bool on) const {

@@ -214,15 +214,8 @@ template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack 
 
 /// Of the exception that is being handled.
 void Loaded::log_failure(std::uint64_t number) const {
-  std::string what = "an exception that is no std::exception";
-  try {
-    throw;
-  } catch (const std::exception &e) {
-    what = e.what();
-  } catch (...) { // the text above
-  }
   log(LogLevel::warning, name(),
-      fmt::format("{}: a call has failed ({} so far): {}", name(), number, what));
+      fmt::format("{}: a call has failed ({} so far): {}", name(), number, text_of_exception()));
 }
 
 template <class C> const Specialization *Loaded::find(C &call) {

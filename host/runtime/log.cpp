@@ -1,6 +1,7 @@
 #include "runtime/log.h"
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -36,6 +37,16 @@ void log(LogLevel level, const std::string &source, const std::string &message) 
   try {
     (*to)({level, source, message});
   } catch (...) { // nobody is there to receive it
+  }
+}
+
+std::string text_of_exception() {
+  try {
+    throw;
+  } catch (const std::exception &e) {
+    return e.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
   }
 }
 

@@ -13,30 +13,34 @@
 namespace tracehost::runtime {
 namespace {
 
-/// The class that torch raises in Python (torch/csrc/Exceptions.h).
+template <class E> bool is_a(const std::exception &error) {
+  return dynamic_cast<const E *>(&error) != nullptr;
+}
+
+struct Raises {
+  bool (*is)(const std::exception &);
+  const char *type;
+};
+
+/// The class that torch raises in Python (torch/csrc/Exceptions.h), and ours.
+constexpr Raises kRaised[] = {
+    {&is_a<c10::IndexError>, "IndexError"},
+    {&is_a<c10::ValueError>, "ValueError"},
+    {&is_a<c10::TypeError>, "TypeError"},
+    {&is_a<c10::NotImplementedError>, "NotImplementedError"},
+    {&is_a<c10::BufferError>, "BufferError"},
+    {&is_a<c10::SyntaxError>, "SyntaxError"},
+    {&is_a<c10::LinAlgError>, "torch.linalg.LinAlgError"},
+    {&is_a<c10::OutOfMemoryError>, "torch.OutOfMemoryError"},
+    {&is_a<c10::AcceleratorError>, "torch.AcceleratorError"},
+    {&is_a<c10::DistError>, "torch.distributed.DistError"},
+    {&is_a<LeavesNumbers>, "OverflowError"}, // Python's int would be longer than 64 bits
+};
+
 const char *python_class(const std::exception &error) {
-  if (dynamic_cast<const c10::IndexError *>(&error))
-    return "IndexError";
-  if (dynamic_cast<const c10::ValueError *>(&error))
-    return "ValueError";
-  if (dynamic_cast<const c10::TypeError *>(&error))
-    return "TypeError";
-  if (dynamic_cast<const c10::NotImplementedError *>(&error))
-    return "NotImplementedError";
-  if (dynamic_cast<const c10::BufferError *>(&error))
-    return "BufferError";
-  if (dynamic_cast<const c10::SyntaxError *>(&error))
-    return "SyntaxError";
-  if (dynamic_cast<const c10::LinAlgError *>(&error))
-    return "torch.linalg.LinAlgError";
-  if (dynamic_cast<const c10::OutOfMemoryError *>(&error))
-    return "torch.OutOfMemoryError";
-  if (dynamic_cast<const c10::AcceleratorError *>(&error))
-    return "torch.AcceleratorError";
-  if (dynamic_cast<const c10::DistError *>(&error))
-    return "torch.distributed.DistError";
-  if (dynamic_cast<const LeavesNumbers *>(&error)) // Python's int would be longer than 64 bits
-    return "OverflowError";
+  for (const auto &[is, type] : kRaised)
+    if (is(error))
+      return type;
   return "RuntimeError";
 }
 

@@ -74,7 +74,7 @@ struct Watcher::State {
 private:
   bool look();
   std::shared_ptr<const Archive> load_aside() const;
-  void report(std::exception_ptr error) const noexcept;
+  void report() const noexcept;
 };
 
 std::shared_ptr<const Archive> Watcher::State::load_aside() const {
@@ -88,16 +88,10 @@ std::shared_ptr<const Archive> Watcher::State::load_aside() const {
   return made;
 }
 
-/// `on_error` has nobody to throw to.
-void Watcher::State::report(std::exception_ptr error) const noexcept {
+/// The exception that is being handled. `on_error` has nobody to throw to.
+void Watcher::State::report() const noexcept {
   try {
-    std::string message = "an exception that is no std::exception";
-    try {
-      std::rethrow_exception(std::move(error));
-    } catch (const std::exception &e) {
-      message = e.what();
-    } catch (...) { // the text above
-    }
+    const std::string message = runtime::text_of_exception();
     runtime::log(LogLevel::error, path, fmt::format("{}: not reloaded: {}", path, message));
     if (options.on_error)
       options.on_error(message);
@@ -126,7 +120,7 @@ bool Watcher::State::look() {
     if (stamp_of(path) != now)
       return false; // it is being written: the next poll decides
     seen = now;
-    report(std::current_exception());
+    report();
     return false;
   }
   seen = now;
@@ -139,7 +133,7 @@ bool Watcher::State::look() {
     if (options.on_reload)
       options.on_reload(*in_force());
   } catch (...) {
-    report(std::current_exception());
+    report();
   }
   return true; // the former archive ends here, outside of the lock
 }

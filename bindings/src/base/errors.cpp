@@ -68,8 +68,7 @@ void set_raised(const Raised &e) {
     }
     PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());
   } catch (py::error_already_set &error) {
-    error.restore();
-    forget_error();
+    forget_error(error);
     PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
   }
 }
@@ -88,12 +87,17 @@ void set_from_current_exception() {
       set_raised(e);
     } catch (const Interrupted &e) {
       PyErr_SetObject(errors().interrupted,
-                      py::make_tuple(e.what(), static_cast<int>(e.cause())).ptr());
+                      py::make_tuple(e.what(), static_cast<int>(e.code())).ptr());
     }
     return nullptr;
     END_HANDLE_TH_ERRORS
   };
   translate();
+}
+
+void forget_exception() {
+  set_from_current_exception();
+  forget_error();
 }
 
 bool is_exit_handled() {

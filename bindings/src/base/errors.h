@@ -35,6 +35,8 @@ const Errors &errors();
 bool is_exit_handled();
 /// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
 void set_from_current_exception();
+/// In place of a `catch` that drops the C++ exception being handled: see forget_error().
+void forget_exception();
 /// The same for functions of the module. What pybind11 itself translates is left to it.
 void translate_exception(std::exception_ptr thrown);
 

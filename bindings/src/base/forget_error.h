@@ -1,6 +1,6 @@
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
 /// Errors of Python's that are dropped, and those of signals among them, which must not be.
 ///
@@ -23,6 +23,12 @@ void forget_set_error();
 inline void forget_error() {
   if (PyErr_Occurred()) [[unlikely]]
     forget_set_error();
+}
+
+/// The same of an exception that has left Python. Requires: GIL held.
+inline void forget_error(pybind11::error_already_set &error) {
+  error.restore();
+  forget_error();
 }
 
 } // namespace tracehost::python

@@ -54,8 +54,8 @@ PyObject *not_found() {
 
 /// A body that Python runs may have done anything before.
 [[noreturn]] void throw_interrupted(PyObject *error) {
-  const int cause = py::cast<int>(py::handle(error).attr("args")[py::int_(1)]);
-  throw Interrupted(static_cast<Interrupted::Cause>(cause), /*may_have_written=*/true);
+  const int code = py::cast<int>(py::handle(error).attr("args")[py::int_(1)]);
+  throw Interrupted(static_cast<ErrorCode>(code), /*may_have_written=*/true);
 }
 
 /// Throws the Python error that is set as an exception without Python.
@@ -81,8 +81,7 @@ PyObject *not_found() {
                                       trace ? py::handle(trace.get()) : py::none());
     traceback = py::cast<std::string>(py::str("").attr("join")(lines));
   } catch (py::error_already_set &e) {
-    e.restore();
-    forget_error();
+    forget_error(e);
   }
   if (PyErr_GivenExceptionMatches(type, errors().base))
     throw TraceError(message + "\n" + traceback);

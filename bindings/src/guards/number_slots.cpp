@@ -116,8 +116,7 @@ void NumberSlots::put() {
         Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
     trace::keep_known(THPVariable_Unpack(taken.number.get()));
   } catch (const std::exception &) { // the error is repeated at the body's end
-    set_from_current_exception();
-    forget_error();
+    forget_exception();
     return;
   }
   if (!tuple_)

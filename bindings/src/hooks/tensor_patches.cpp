@@ -301,28 +301,16 @@ PyObject *plain_text(PyObject *original, Args args, std::size_t nargsf, PyObject
   return PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
-/// The text of the tensor's values, in a trace that serves its own call alone; null with no error:
-/// it has none, or it is for people.
-PyObject *text_of_values(PyObject *original, Args args, std::size_t nargsf, PyObject *kwnames) {
-  Recorder *recorder = Profile::recorder();
-  const at::Tensor &t = THPVariable_Unpack(args[0]);
-  if (!recorder || !trace::recording() || !trace::traces_reads() || trace::without_data() ||
-      shapes::is_fake_tensor(t) || is_for_people())
-    return nullptr;
-  recorder->paths().serves_once("makes a text of a tensor at " + line());
-  return plain_text(original, args, nargsf, kwnames);
-}
-
 PyObject *repr_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
-  if (PyObject *text = text_of_values(original, args, nargsf, kwnames); text || PyErr_Occurred())
-    return text;
-  if (!Profile::recorder() || !trace::recording() || is_for_people())
+  Recorder *recorder = Profile::recorder();
+  if (!recorder || !trace::recording() || is_for_people())
     return described(args[0]);
   const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::read_values(t, "Tensor.__repr__", true); // raises where it has no values
-  if (trace::without_data() || shapes::is_fake_tensor(t))
-    return described(args[0]);
+  if (trace::traces_reads() && !trace::without_data() && !shapes::is_fake_tensor(t))
+    recorder->paths().serves_once("makes a text of a tensor at " + line());
+  else
+    trace::read_values(t, "Tensor.__repr__", true); // raises where it has no values
   return plain_text(original, args, nargsf, kwnames);
 }
 

@@ -50,7 +50,7 @@ void NumbersLeft::replace() {
     if (!numbers.empty())
       py::module_::import("tracehost._traced.numbers_left").attr("replace")(numbers, values);
   } catch (py::error_already_set &error) { // they stay what they are
-    error.restore();
+    forget_error(error);
   }
   forget_error();
 }

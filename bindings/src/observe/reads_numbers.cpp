@@ -56,8 +56,7 @@ void reject_read(const std::string &message) {
   try {
     trace::reject(trace::Rejection::value_read, message);
   } catch (const std::exception &) {
-    set_from_current_exception();
-    forget_error();
+    forget_exception();
   }
 }
 

@@ -240,8 +240,7 @@ bool PyAtom::covers(const Atom &other) const {
   try {
     return is_subtype(that->object_, object_);
   } catch (...) { // it says so when it is looked for
-    set_from_current_exception();
-    forget_error();
+    forget_exception();
     return false;
   }
 }

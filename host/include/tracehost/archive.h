@@ -75,7 +75,6 @@ public:
 private:
   struct State;
   const State &state() const;
-  void log_load() const;
   static Archive load_from_memory(std::span<const char> bytes, const LoadOptions &options,
                                   const std::string &name, int torch_major, int torch_minor);
   static Archive load(const std::string &path, const LoadOptions &options, int torch_major,

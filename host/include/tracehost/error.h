@@ -73,20 +73,17 @@ public:
 };
 
 /// A call that was ended between two ops, or before it began: interrupt(), Function::with_stop(),
-/// Function::with_deadline().
+/// Function::with_deadline(). code() says which.
 class TRACEHOST_API Interrupted : public Error {
 public:
-  enum class Cause : std::uint8_t { interrupt, stop, deadline };
-  /// `function`: empty where it is not known yet.
-  Interrupted(Cause cause, bool may_have_written, const std::string &function = {});
+  /// `why`: interrupted, stopped or deadline. `function`: empty where it is not known yet.
+  Interrupted(ErrorCode why, bool may_have_written, const std::string &function = {});
   ~Interrupted() override;
-  Cause cause() const noexcept { return cause_; }
   /// Whether the ops that ran may have written to a tensor that was there before, or drawn random
   /// numbers. False: the call can be made again, as if it had not been.
   bool may_have_written() const noexcept { return may_have_written_; }
 
 private:
-  Cause cause_;
   bool may_have_written_;
 };
 

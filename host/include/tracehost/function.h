@@ -140,8 +140,6 @@ public:
   const std::shared_ptr<detail::Callable> &callable() const { return callable_; }
 
 private:
-  Function limited(const std::function<void(RunLimits &)> &set) const;
-
   std::shared_ptr<detail::Callable> callable_;
   std::shared_ptr<const RunLimits> limits_; ///< null: none
   bool inference_ = true;

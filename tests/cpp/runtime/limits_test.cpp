@@ -63,7 +63,7 @@ protected:
       return e;
     }
     ADD_FAILURE() << "was not ended";
-    return {Interrupted::Cause::interrupt, false};
+    return {ErrorCode::interrupted, false};
   }
   void expect_others_run() { EXPECT_TRUE(at::equal(f(x, 5), x * 5)); }
 
@@ -94,7 +94,6 @@ TEST_F(RuntimeLimits, ADeadlineEndsACallThatRuns) {
   const Interrupted e = ended([&] { f.with_deadline(before + 20ms)(x, 2); });
   EXPECT_GE(Clock::now(), before + 20ms);
   EXPECT_EQ(e.code(), ErrorCode::deadline);
-  EXPECT_EQ(e.cause(), Interrupted::Cause::deadline);
   EXPECT_FALSE(e.may_have_written());
   EXPECT_STREQ(e.what(), "f: the call has passed its deadline");
   EXPECT_EQ(f.stats().failures, 1);
@@ -145,15 +144,14 @@ TEST_F(RuntimeLimits, LimitsAreOfTheHandleAndAddUp) {
   const Function both = stoppable.with_deadline(Clock::now() + 1h);
   EXPECT_TRUE(at::equal(both(x, 5), x * 5));
   source.request_stop();
-  EXPECT_EQ(ended([&] { both(x, 5); }).cause(), Interrupted::Cause::stop);
-  EXPECT_EQ(ended([&] { both.with_inference_mode(false)(x, 5); }).cause(),
-            Interrupted::Cause::stop);
+  EXPECT_EQ(ended([&] { both(x, 5); }).code(), ErrorCode::stopped);
+  EXPECT_EQ(ended([&] { both.with_inference_mode(false)(x, 5); }).code(), ErrorCode::stopped);
   expect_others_run();
 }
 
 TEST_F(RuntimeLimits, ATaskOfAnotherThreadHasTheLimits) {
   auto result = f.with_deadline(Clock::now() + 20ms).async(x, 2);
-  EXPECT_EQ(ended([&] { result.get(); }).cause(), Interrupted::Cause::deadline);
+  EXPECT_EQ(ended([&] { result.get(); }).code(), ErrorCode::deadline);
 }
 
 TEST_F(RuntimeLimits, WarmUpHasTheLimits) {

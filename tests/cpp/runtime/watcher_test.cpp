@@ -104,6 +104,16 @@ TEST_F(RuntimeWatcher, KeepsTheFunctionsThatThereAre) {
   EXPECT_THAT(errors, ElementsAre(HasSubstr("the new file has no function 'add'")));
 }
 
+TEST_F(RuntimeWatcher, LooksByItselfAtNoTimeWithTheLongestInterval) {
+  options.interval = std::chrono::milliseconds::max();
+  save(0);
+  Watcher watcher(path, options);
+  for (int round = 1; round <= 50; ++round) {
+    save(round);
+    EXPECT_TRUE(watcher.poll()) << "its own thread was first";
+  }
+}
+
 TEST_F(RuntimeWatcher, AsksTheCheck) {
   save(1);
   options.check = [](const Archive &archive) {
