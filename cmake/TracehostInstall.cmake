@@ -9,12 +9,14 @@ else()
 endif()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${site}/tracehost"
-  FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+  FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "*.jinja" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 # Commands that are made in Python. A package of its own: notebooks start without torch.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATION "${site}/tracehost_commands"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 # What --trace and --intercept load before the program runs: without torch, too.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_interception/" DESTINATION "${site}/tracehost_interception"
+  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_pytest/" DESTINATION "${site}/tracehost_pytest"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(TARGETS tracehost_core LIBRARY DESTINATION "${site}/tracehost/lib" NAMELINK_SKIP)
@@ -38,6 +40,7 @@ if(NOT SKBUILD)
   set(info "tracehost-${PROJECT_VERSION}.dist-info")
   configure_file("${CMAKE_CURRENT_LIST_DIR}/METADATA.in" "${PROJECT_BINARY_DIR}/${info}/METADATA" @ONLY)
   file(WRITE "${PROJECT_BINARY_DIR}/${info}/INSTALLER" "cmake\n")
+  file(WRITE "${PROJECT_BINARY_DIR}/${info}/entry_points.txt" "[pytest11]\ntracehost = tracehost_pytest\n")
   # A module that has moved must not stay importable under its old name. Only what an earlier installation has written down as its
   # own is removed, and nothing where a package is made (DESTDIR).
   install(CODE "

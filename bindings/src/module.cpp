@@ -19,6 +19,7 @@
 #include "observe/introspection.h"
 #include "pytree/tensor_spec.h"
 #include "report/ledger.h"
+#include "sigterm.h"
 #include "tape/replaced_kernels.h"
 
 #include <pybind11/pybind11.h>
@@ -59,6 +60,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_switches(m);
   tracehost::python::add_numbers(m);
   tracehost::python::add_events(m);
+  tracehost::python::add_sigterm(m);
   m.def("note_kernels", &tracehost::tape::note_kernels, py::arg("replaces_cpu"));
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });

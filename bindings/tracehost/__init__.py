@@ -34,6 +34,7 @@ from ._init_scope import init_scope  # noqa: E402
 from ._python_ops.numpy_function import numpy_function  # noqa: E402
 from ._python_ops.print import print as print  # noqa: E402
 from ._python_ops.py_function import py_function  # noqa: E402
+from ._reports import at_exit as _at_exit  # noqa: E402  (what is written then)
 from ._reports import html as _html  # noqa: E402, F401  (what notebooks show)
 from ._reports import introspection as _introspection  # noqa: E402, F401  (methods of Function)
 from ._reports import variables as _variables  # noqa: E402  (what they say of calls)
@@ -105,6 +106,7 @@ __all__ = [
 ]
 
 _variables.apply()
+_at_exit.install()
 
 
 def load_ipython_extension(ipython):  # type: ignore[no-untyped-def]

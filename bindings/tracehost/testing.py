@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ._reports.monitor import function_of, summary
+from ._reports.monitor import Retraces, function_of, summary
 
-__all__ = ["assert_traces"]
+__all__ = ["assert_traces", "no_retraces"]
 
 
 class assert_traces:
@@ -47,8 +47,41 @@ class assert_traces:
 
     def __del__(self) -> None:
         if not self._entered:
-            warnings.warn(
-                "assert_traces checked nothing: write `with assert_traces(...):`",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            _warn_of_nothing("assert_traces(...)")
+
+
+class no_retraces:
+    """Check that no call in a block traces a Function again.
+
+        step(x)  # the first trace
+        with tracehost.testing.no_retraces():
+            train(step, loader)
+
+    First traces, and those by `get_concrete_function`, are allowed. Calls of other threads count, too.
+
+    Raises:
+        AssertionError: at the end of the block, if a call of any Function has traced again. It lists each
+            retrace with the Function, the line of the call and the cause. An exception of the block
+            itself is left alone.
+    """
+
+    def __init__(self) -> None:
+        self._entered = False
+
+    def __enter__(self) -> None:
+        self._entered = True
+        self._retraces = Retraces()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        text = "" if kind else self._retraces.found()
+        if text:
+            raise AssertionError(text)
+
+    def __del__(self) -> None:
+        if not self._entered:
+            _warn_of_nothing("no_retraces()")
+
+
+def _warn_of_nothing(call: str) -> None:
+    name = call.partition("(")[0]
+    warnings.warn(f"{name} checked nothing: write `with {call}:`", RuntimeWarning, stacklevel=3)

@@ -61,6 +61,13 @@ constexpr CommandEntry command_table[] = {
      "Exit code: 0, or 1 if the function raises or cannot be traced, 2 if the command\n"
      "line is wrong, or a file cannot be opened, 3 by --max-regress.",
      Kind::target, ""},
+    {Command::report, "report", "report [OPTION...] RUN.jsonl",
+     "make a page of a run from what --events wrote",
+     "One file without scripts or links: Functions by cost, with the cause, the fix\n"
+     "and the marked source of each retrace. A run that was killed has a page, too.\n"
+     "\n"
+     "Exit code: 0, or 2 if a file cannot be read or written.",
+     Kind::file, ""},
     {Command::doctor, "doctor", "doctor [OPTION...]",
      "check the installation; says what to do about what is wrong",
      "One line a check: OK, WARN or FAIL. The exit code is 1 if anything is FAIL.", Kind::none, ""},

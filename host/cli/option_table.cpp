@@ -7,18 +7,25 @@ constexpr unsigned run = bit(Command::run), notebook = bit(Command::notebook),
                    kernel = bit(Command::kernel), repl = bit(Command::repl),
                    export_ = bit(Command::export_), inspect = bit(Command::inspect),
                    bench = bit(Command::bench), doctor = bit(Command::doctor),
-                   completion = bit(Command::completion);
+                   completion = bit(Command::completion), report = bit(Command::report);
 // Where code of the user's runs, and tracehost is imported by it.
 constexpr unsigned programs = run | notebook | repl;
-constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect | bench;
+constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect | bench | report;
 
 constexpr OptionEntry option_table[] = {
     {"report", '\0', Takes::optional_value, Kind::output, "FILE",
-     "at exit, write a table of traces and hits (default: stderr)", run},
+     "at exit, write a table of traces and hits (default:\nstderr); FILE.html: a page, FILE.json: "
+     "all as data",
+     run},
     {"metrics-file", '\0', Takes::value, Kind::output, "FILE",
      "at exit, write counters in Prometheus' text format", run},
-    {"retrace-warn", '\0', Takes::value, Kind::limit, "N|off",
-     "warn when N of 10 calls are traces (default: 5)", programs},
+    {"events", '\0', Takes::value, Kind::output, "FILE",
+     "write each trace, fall-back and eviction as it comes,\na line of JSON each", run},
+    {"retrace-warn", '\0', Takes::value, Kind::limit, "N|off|error",
+     "warn when N of 10 calls are traces (default: 5);\nerror: the first warning ends the call",
+     programs},
+    {"max-retraces", '\0', Takes::value, Kind::whole, "N",
+     "exit code 3 if calls cause more than N retraces", run},
     {"stance", '\0', Takes::value, Kind::choice,
      "default|eager|eager_on_miss|eager_on_error|fail_on_miss", "what calls of Functions do",
      programs, 's'},
@@ -74,6 +81,8 @@ constexpr OptionEntry option_table[] = {
     {"plain", '\0', Takes::nothing, Kind::none, "", "Python's own prompt", repl, 'p'},
     {"init", 'i', Takes::value, Kind::file, "SCRIPT", "run this first; its names are there", repl},
     {"output", 'o', Takes::value, Kind::output, "OUT", "the file to write", export_},
+    {"output", 'o', Takes::value, Kind::output, "OUT",
+     "the page to write, .html or .json (default: RUN.html)", report},
     {"signature", '\0', Takes::values, Kind::text, "ARGUMENTS",
      "trace a graph for these; may be repeated", export_},
     {"name", '\0', Takes::value, Kind::text, "NAME",

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <sstream>
 
 namespace tracehost::cli {
@@ -80,15 +81,33 @@ void check_writable(const std::string &file, const std::string &said_by) {
     ::unlink(file.c_str());
 }
 
-// A file that is written at exit: by this process, not by its children.
-void apply_output(const Given &given) {
+// The end of its name says what is written.
+void check_form(const std::string &file, const std::string &said_by) {
+  const auto form = std::filesystem::path(file).extension().string();
+  for (const char *known : {"", ".txt", ".html", ".json"})
+    if (form == known)
+      return;
+  throw UsageError("'" + file + "' (" + said_by + ") ends in '" + form +
+                   "'; a report is .html, .json or .txt");
+}
+
+void check_output(const Given &given) {
+  const auto &file = given.values.front();
+  if (given.option->name == "report")
+    check_form(file, given.origin);
+  if (file != "-")
+    check_writable(file, given.origin);
+}
+
+// What is done at exit is done by this process, not by its children: the variable names it.
+void apply_owner(const Given &given) {
   const auto name = variable(*given.option, Command::run);
   const auto owner = name + "_PID";
   const char *above = std::getenv(owner.c_str()); // a host above us set it: that one writes
   if (given.origin == name && above != nullptr && *above != '\0')
     return;
-  if (const auto &file = given.values.front(); file != "-")
-    check_writable(file, given.origin);
+  if (given.option->kind == Kind::output)
+    check_output(given);
   set(owner, std::to_string(::getpid()));
 }
 
@@ -142,8 +161,8 @@ void apply(Settings &settings) {
     if (!is_shared(*given.option) || given.values.empty())
       continue;
     make_absolute(given);
-    if (given.option->kind == Kind::output)
-      apply_output(given);
+    if (given.option->kind == Kind::output || given.option->name == "max-retraces")
+      apply_owner(given);
     if (given.option->name == "trace" || given.option->name == "intercept")
       apply_interception(given, settings.command);
     std::string text;

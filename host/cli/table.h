@@ -18,6 +18,7 @@ enum class Command {
   export_,
   inspect,
   bench,
+  report,
   doctor,
   completion,
   help

@@ -29,7 +29,7 @@ bool fits(const OptionEntry &option, const std::string &value) {
   case Kind::number:
     return is_number(value, option.kind);
   case Kind::limit:
-    return value == "off" ||
+    return value == "off" || value == "error" ||
            (is_number(value, Kind::whole) && value.find_first_not_of("+0") != std::string::npos);
   case Kind::choice:
     for (const auto word : choices(option.placeholder))
@@ -64,7 +64,7 @@ std::string what_it_takes(const OptionEntry &option) {
     return text;
   }
   case Kind::limit:
-    return "a whole number from 1 on, or off";
+    return "a whole number from 1 on, off or error";
   case Kind::file:
   case Kind::output:
     return option.takes == Takes::optional_value ? "a path, or true or false" : "a path";

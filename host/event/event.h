@@ -30,6 +30,7 @@ std::string text(const Site &site);
 /// Who a Function is. Immutable. Functions decorated at one definition site share `site_key`.
 struct Identity {
   std::string name;           ///< `step`
+  std::string qualified{};    ///< `train.Trainer.step`; empty: not known
   Site definition;            ///< of the innermost wrapped function
   std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
   std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`

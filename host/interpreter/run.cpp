@@ -4,14 +4,31 @@
 
 #include <Python.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
 namespace tracehost::interpreter {
 namespace {
+
+constexpr int exit_over_limit = 3;
 
 int give_up(PyConfig &config, const PyStatus &status) {
   PyConfig_Clear(&config);
   if (PyStatus_IsExit(status)) // --version, -h and the like: printed already
     return status.exitcode;
   Py_ExitStatusException(status);
+}
+
+// What `tracehost --max-retraces N` has found at the end. Python knows its status by then, and may
+// leave by exit(): the process itself changes it.
+void end_over_limit(int status, void *) {
+  const char *process = std::getenv("TRACEHOST_OVER_LIMIT");
+  if (status != 0 || process == nullptr || std::to_string(::getpid()) != process)
+    return;
+  std::fflush(nullptr);
+  ::_exit(exit_over_limit);
 }
 
 int start(PyConfig &config) {
@@ -38,6 +55,8 @@ int run_program(const std::string &executable, const std::vector<std::string> &a
   for (const auto &arg : args)
     argv.push_back(const_cast<char *>(arg.c_str()));
 
+  if (std::getenv("TRACEHOST_MAX_RETRACES") != nullptr)
+    ::on_exit(&end_over_limit, nullptr);
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.parse_argv = 1;

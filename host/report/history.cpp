@@ -1,16 +1,17 @@
 #include "report/history.h"
 
 #include <array>
-#include <iterator>
+#include <chrono>
+#include <utility>
 
 namespace tracehost::report {
 namespace {
 
 /// A signature of ten thousand leaves is not kept a thousand times.
 std::string shortened(const std::string &text) {
-  if (text.size() <= History::most_text)
+  if (text.size() <= most_text)
     return text;
-  std::size_t cut = History::most_text - 3;
+  std::size_t cut = most_text - 3;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
     --cut; // not inside a character
   return text.substr(0, cut) + "...";
@@ -36,6 +37,18 @@ HistoryEntry::Kind kind_of(GraphNews::What what) {
   return kinds[static_cast<std::size_t>(what)];
 }
 
+HistoryEntry started(HistoryEntry::Kind kind, const Counters &function, const Site &call) {
+  using Seconds = std::chrono::duration<double>;
+  HistoryEntry made;
+  made.kind = kind;
+  made.time = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  made.function = function.number;
+  made.name = function.identity.name;
+  made.definition = function.identity.definition;
+  made.call = call;
+  return made;
+}
+
 } // namespace
 
 const char *name(HistoryEntry::Kind kind) {
@@ -45,21 +58,8 @@ const char *name(HistoryEntry::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-HistoryEntry &History::add(HistoryEntry::Kind kind, const Counters &function, const Site &call) {
-  std::deque<HistoryEntry> &entries = kind < HistoryEntry::Kind::capture ? entries_ : graphs_;
-  if (entries.size() >= most_entries)
-    entries.pop_front();
-  HistoryEntry &made = entries.emplace_back();
-  made.kind = kind;
-  made.function = function.number;
-  made.name = function.identity.name;
-  made.definition = function.identity.definition;
-  made.call = call;
-  return made;
-}
-
-void History::add(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
-  HistoryEntry &made = add(HistoryEntry::Kind::trace, *event.function, event.call);
+HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
+  HistoryEntry made = started(HistoryEntry::Kind::trace, *event.function, event.call);
   made.signature = shortened(event.signature);
   made.causes = causes(event, origin, limit);
   for (const SpecializedSize &specialized : event.specialized)
@@ -70,35 +70,50 @@ void History::add(const TraceEvent &event, TraceRecord::Origin origin, std::size
   made.ops = event.ops;
   made.dynamic = event.full && event.full->is_dynamic();
   made.requested = !event.counted;
+  return made;
 }
 
-void History::add(const EvictEvent &event) {
-  HistoryEntry &made = add(HistoryEntry::Kind::evict, *event.function, event.call);
+HistoryEntry entry_of(const EvictEvent &event) {
+  HistoryEntry made = started(HistoryEntry::Kind::evict, *event.function, event.call);
   made.signature = shortened(event.signature);
   made.hits = event.hits;
+  return made;
 }
 
-void History::add(const FailEvent &event) {
-  add(HistoryEntry::Kind::fail, *event.function, event.call).text = shortened(event.error);
+HistoryEntry entry_of(const FailEvent &event) {
+  HistoryEntry made = started(HistoryEntry::Kind::fail, *event.function, event.call);
+  made.text = shortened(event.error);
+  return made;
 }
 
-void History::add(const MismatchEvent &event) {
-  HistoryEntry &made = add(HistoryEntry::Kind::mismatch, *event.function, event.call);
+HistoryEntry entry_of(const MismatchEvent &event) {
+  HistoryEntry made = started(HistoryEntry::Kind::mismatch, *event.function, event.call);
   made.signature = shortened(event.signature);
   made.text = event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit;
   made.hits = event.hits;
+  return made;
 }
 
-void History::add(const GraphEvent &event) {
-  HistoryEntry &made = add(kind_of(event.news.what), *event.function, {});
+HistoryEntry entry_of(const GraphEvent &event) {
+  HistoryEntry made = started(kind_of(event.news.what), *event.function, {});
   made.signature = shortened(event.signature);
   made.text = shortened(event.news.why);
   made.ops = static_cast<std::uint32_t>(event.news.ops);
   made.bytes = event.news.bytes;
+  return made;
 }
 
-void History::add(const Counters &function, const Site &call, const std::string &text) {
-  add(HistoryEntry::Kind::warn, function, call).text = text;
+HistoryEntry entry_of(const Counters &function, const Site &call, const std::string &text) {
+  HistoryEntry made = started(HistoryEntry::Kind::warn, function, call);
+  made.text = text;
+  return made;
+}
+
+void History::add(HistoryEntry entry) {
+  std::deque<HistoryEntry> &entries = entry.kind < HistoryEntry::Kind::capture ? entries_ : graphs_;
+  if (entries.size() >= most_entries)
+    entries.pop_front();
+  entries.push_back(std::move(entry));
 }
 
 void History::clear() {

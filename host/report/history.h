@@ -27,6 +27,7 @@ struct HistoryEntry {
     drop_tape
   };
   Kind kind = Kind::trace;
+  double time = 0;            ///< seconds since the epoch
   std::uint64_t function = 0; ///< Counters::number
   std::string name;           ///< the Function's
   Site definition;
@@ -46,28 +47,29 @@ struct HistoryEntry {
 };
 const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
 
+/// The entries of events. Texts are cut at `most_text` bytes.
+inline constexpr std::size_t most_text = 1000;
+HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
+HistoryEntry entry_of(const EvictEvent &event);
+HistoryEntry entry_of(const FailEvent &event);
+HistoryEntry entry_of(const MismatchEvent &event);
+HistoryEntry entry_of(const GraphEvent &event);
+/// A warning that was shown.
+HistoryEntry entry_of(const Counters &function, const Site &call, const std::string &text);
+
 /// The latest entries of the process, newest last; those of GraphEvents apart. Not safe from
 /// several threads.
 class History {
 public:
   static constexpr std::size_t most_entries = 1000;
-  static constexpr std::size_t most_text = 1000; ///< characters of one text
 
-  void add(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
-  void add(const EvictEvent &event);
-  void add(const FailEvent &event);
-  void add(const MismatchEvent &event);
-  void add(const GraphEvent &event);
-  /// A warning was shown.
-  void add(const Counters &function, const Site &call, const std::string &text);
+  void add(HistoryEntry entry);
 
   /// Those of one Function, or all. `graphs`: those of tapes and CUDA graphs instead of the others.
   std::vector<HistoryEntry> entries(std::optional<std::uint64_t> function, bool graphs) const;
   void clear();
 
 private:
-  HistoryEntry &add(HistoryEntry::Kind kind, const Counters &function, const Site &call);
-
   std::deque<HistoryEntry> entries_; ///< but those of GraphEvents
   std::deque<HistoryEntry> graphs_;
 };

@@ -1,6 +1,7 @@
 #include "report/ledger.h"
 
 #include "report/detector.h"
+#include "report/event_stream.h"
 #include "report/site_log.h"
 
 #include <algorithm>
@@ -44,13 +45,25 @@ struct Ledger::State {
     std::sort(dead.begin(), dead.end());
     dead.resize(std::min(dead.size(), most_sites / 4));
     for (const auto &[used, key] : dead) {
-      remember(sites.at(key).log.row());
+      add_forgotten(sites.at(key).log.row());
       sites.erase(key);
     }
     forget_at = std::max(most_sites, sites.size() + sites.size() / 4);
   }
 
-  void remember(const std::optional<Row> &row) {
+  template <class Event> void count(const Event &event) {
+    const std::lock_guard lock(mutex);
+    site(*event.function).on(event);
+  }
+
+  void remember(HistoryEntry entry) {
+    if (writes_events())
+      write_event(line_of(entry));
+    const std::lock_guard lock(mutex);
+    history.add(std::move(entry));
+  }
+
+  void add_forgotten(const std::optional<Row> &row) {
     if (!row)
       return;
     if (forgotten.empty())
@@ -68,45 +81,46 @@ void Ledger::created(std::shared_ptr<const Counters> function) {
   log.add(std::move(function));
 }
 
+/// Texts are made without the lock.
 void Ledger::on(const TraceEvent &event) {
-  const std::lock_guard lock(state_->mutex);
-  SiteLog &site = state_->site(*event.function);
-  const auto origin = site.on(event);
-  state_->history.add(event, origin, site.limit());
+  TraceRecord::Origin origin{};
+  std::size_t limit = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    SiteLog &site = state_->site(*event.function);
+    origin = site.on(event);
+    limit = site.limit();
+  }
+  state_->remember(entry_of(event, origin, limit));
 }
 
 void Ledger::on(const EvictEvent &event) {
-  const std::lock_guard lock(state_->mutex);
-  state_->site(*event.function).on(event);
-  state_->history.add(event);
+  state_->count(event);
+  state_->remember(entry_of(event));
 }
 
 void Ledger::on(const FailEvent &event) {
-  const std::lock_guard lock(state_->mutex);
-  state_->site(*event.function).on(event);
-  state_->history.add(event);
+  state_->count(event);
+  state_->remember(entry_of(event));
 }
 
-void Ledger::on(const MismatchEvent &event) {
-  const std::lock_guard lock(state_->mutex);
-  state_->history.add(event);
-}
+void Ledger::on(const MismatchEvent &event) { state_->remember(entry_of(event)); }
 
-void Ledger::on(const GraphEvent &event) {
-  const std::lock_guard lock(state_->mutex);
-  state_->history.add(event);
-}
+void Ledger::on(const GraphEvent &event) { state_->remember(entry_of(event)); }
 
 std::optional<Warning> Ledger::take_warning(const Counters &function) {
-  const std::lock_guard lock(state_->mutex);
-  const auto site = state_->sites.find(function.identity.site_key);
-  if (site == state_->sites.end())
-    return std::nullopt;
-  auto warning = site->second.log.take_warning();
+  std::optional<Warning> warning;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto site = state_->sites.find(function.identity.site_key);
+    if (site == state_->sites.end())
+      return std::nullopt;
+    warning = site->second.log.take_warning();
+  }
   if (retrace_limit() == 0) // those of evictions, too
     return std::nullopt;
   if (warning)
-    state_->history.add(function, warning->call, warning->text);
+    state_->remember(entry_of(function, warning->call, warning->text));
   return warning;
 }
 
@@ -116,11 +130,11 @@ std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function,
   return state_->history.entries(function, graphs);
 }
 
-std::vector<Row> Ledger::rows() const {
+std::vector<Row> Ledger::rows(bool advised) const {
   const std::lock_guard lock(state_->mutex);
   std::vector<Row> rows = state_->forgotten;
   for (auto &[key, site] : state_->sites)
-    if (auto row = site.log.row())
+    if (auto row = site.log.row(advised))
       rows.push_back(std::move(*row));
   std::sort(rows.begin(), rows.end(),
             [](const Row &a, const Row &b) { return a.function < b.function; });

@@ -41,8 +41,8 @@ public:
   /// Counters::number alone, if given.
   std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt,
                                     bool graphs = false) const;
-  /// What the Functions of each definition site did, by name.
-  std::vector<Row> rows() const;
+  /// What the Functions of each definition site did, by name. `advised`: with Row::advice.
+  std::vector<Row> rows(bool advised = false) const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
   std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).

@@ -129,7 +129,8 @@ std::string specialized_lines(const Finding &finding, const Account &account) {
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
-/// Why and what to do: all but the first line.
+} // namespace
+
 std::string causes_and_fixes(const Account &account) {
   const auto found = findings(account.window());
   const std::size_t shown = std::min(found.size(), most_causes);
@@ -153,8 +154,6 @@ std::string causes_and_fixes(const Account &account) {
       result += "\n  see   " + advice(found[i], account);
   return result;
 }
-
-} // namespace
 
 std::string message(const Account &account) {
   return fmt::format("{} out of the last {} calls to {} ({}) triggered retracing: {} so far.",

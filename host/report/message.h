@@ -19,6 +19,9 @@ std::string message(const Account &account);
 /// for the first line.
 std::string eviction(const Account &account, const std::string &signature);
 
+/// All but the first line of message(), each line behind a newline.
+std::string causes_and_fixes(const Account &account);
+
 /// `41 ms`, `0.4 ms`, `12.3 s`.
 std::string duration(std::uint64_t nanoseconds);
 

@@ -107,6 +107,7 @@ TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
   nanoseconds_ += event.nanoseconds;
   if (!event.counted)
     return origin;
+  caused_ += !findings({&made, 1}).empty();
 
   fold();
   const auto signature = std::hash<std::string>()(event.signature);
@@ -159,7 +160,7 @@ std::optional<Warning> SiteLog::take_warning() {
   return oldest;
 }
 
-std::optional<Row> SiteLog::row() {
+std::optional<Row> SiteLog::row(bool advised) {
   sweep();
   Row row = retired_;
   for (const Entry &entry : functions_) {
@@ -168,13 +169,18 @@ std::optional<Row> SiteLog::row() {
   }
   row.function = identity_.name + " (" + text(identity_.definition) + ")";
   row.archive = identity_.archive;
+  row.qualified = identity_.qualified;
+  row.definition = identity_.definition;
   row.calls += failures_;
+  row.retraces = caused_;
   row.failures += failures_;
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;
   const std::vector<TraceRecord> latest(records_.begin(), records_.end());
   if (const auto found = findings(latest); !found.empty())
     row.cause = brief(found.front());
+  if (advised && !row.cause.empty())
+    row.advice = causes_and_fixes(account(latest, latest.size(), row.calls));
   return row;
 }
 
@@ -186,7 +192,7 @@ void SiteLog::reset() {
     entry.folded = entry.base.hits;
   }
   retired_ = {};
-  unfolded_ = traces_ = retraces_ = failures_ = nanoseconds_ = 0;
+  unfolded_ = traces_ = retraces_ = caused_ = failures_ = nanoseconds_ = 0;
   detector_ = {};
   records_.clear();
   signatures_.clear();

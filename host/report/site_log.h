@@ -32,7 +32,8 @@ public:
   /// The oldest of those that are due.
   std::optional<Warning> take_warning();
   /// Nothing to show if no call was made since the last reset.
-  std::optional<Row> row();
+  /// `advised`: with Row::advice, which takes milliseconds.
+  std::optional<Row> row(bool advised = false);
   void reset();
   /// Whether all its Functions are gone.
   bool dead();
@@ -62,6 +63,7 @@ private:
   Detector detector_;
   std::deque<TraceRecord> records_;
   std::deque<std::size_t> signatures_; ///< hashes, one for each of records_
+  std::uint64_t caused_ = 0;           ///< Row::retraces
   std::uint64_t traces_ = 0, retraces_ = 0, nanoseconds_ = 0;
   std::uint64_t failures_ = 0; ///< misses that threw
   std::size_t limit_ = 64;

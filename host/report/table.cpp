@@ -11,10 +11,10 @@ namespace tracehost::report {
 namespace {
 
 constexpr std::array kCounts = {
-    &Row::calls,      &Row::hits,        &Row::traces,    &Row::inlined,
-    &Row::live,       &Row::nanoseconds, &Row::validated, &Row::unvalidated,
-    &Row::mismatches, &Row::eager,       &Row::failures,  &Row::rejected,
-    &Row::captured,   &Row::uncaptured,  &Row::dropped,   &Row::device_bytes};
+    &Row::calls,       &Row::hits,        &Row::traces,      &Row::inlined,    &Row::live,
+    &Row::nanoseconds, &Row::validated,   &Row::unvalidated, &Row::mismatches, &Row::eager,
+    &Row::failures,    &Row::rejected,    &Row::retraces,    &Row::captured,   &Row::uncaptured,
+    &Row::dropped,     &Row::device_bytes};
 
 using Cells = std::array<std::string, 9>;
 

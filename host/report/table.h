@@ -1,5 +1,7 @@
 #pragma once
 
+#include "event/event.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,15 +10,18 @@ namespace tracehost::report {
 
 /// What the Functions of one definition site did, together.
 struct Row {
-  std::string function{}; ///< `step (train.py:12)`
-  std::string archive{};  ///< as in Identity
+  std::string function{};             ///< `step (train.py:12)`
+  std::string qualified{}, archive{}; ///< as in Identity
+  Site definition{};
   std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
+  std::uint64_t retraces = 0; ///< traces that calls made and that have a cause
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters
   /// Calls without a graph; those that threw, in a graph or at a miss; those with a SignatureError.
   std::uint64_t eager = 0, failures = 0, rejected = 0;
   std::uint64_t captured = 0, uncaptured = 0, dropped = 0; ///< as in Counters
   std::uint64_t device_bytes = 0;                          ///< of CUDA graphs now
   std::string cause{};                                     ///< of most of the traces; may be empty
+  std::string advice{}; ///< causes_and_fixes() of its latest traces; empty unless it was asked for
 
   Row &operator+=(const Row &other); ///< the counts
   Row &operator-=(const Row &other);

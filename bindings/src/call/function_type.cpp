@@ -57,6 +57,20 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
   return PyMethod_New(own, instance);
 }
 
+/// `train.Trainer.step`; empty for a callable without these names.
+std::string qualified_name(PyObject *callable) {
+  std::string result;
+  for (const char *part : {"__module__", "__qualname__"}) {
+    const Owned text(PyObject_GetAttrString(callable, part));
+    forget_error();
+    if (!text || !PyUnicode_Check(text.get()))
+      return {};
+    result += result.empty() ? "" : ".";
+    result += utf8(text.get());
+  }
+  return result;
+}
+
 validate::Policy policy_of(long long validate) {
   using When = validate::Policy::When;
   if (validate > 0)
@@ -80,6 +94,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
     Identity identity;
     identity.name = name;
+    identity.qualified = qualified_name(callable);
     identity.definition = {file, line};
     identity.site_key = site_key;
     identity.reduces = reduces;

@@ -11,7 +11,7 @@ from typing import Any
 from .._cells import in_cells
 from .._errors import RetraceWarning, TraceError
 from .._tracehost import Function
-from .report import Event, latest_traces
+from .report import Event, latest_traces, retraces, sums
 
 
 def function_of(function: Any, who: str) -> Function:
@@ -46,6 +46,42 @@ def why(trace: Event) -> str:
 def counted(number: int, what: str) -> str:
     """`1 hit`, `2 hits`"""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def listed(count: int, allowed: str) -> str:
+    """`3 traces, 2 allowed (max_traces):` and a line for each of these latest traces of all Functions."""
+    lines = [f"{'1 trace' if count == 1 else f'{count} traces'}, {allowed}:"]
+    return "\n".join([*lines, *_rows(latest_traces(count), count)])
+
+
+class Retraces:
+    """Counts retraces from now on, of all Functions: traces that calls make and that have a cause.
+
+    Args:
+        at_start: from the start of the process.
+    """
+
+    def __init__(self, at_start: bool = False) -> None:
+        self._before = 0 if at_start else sums()["retraces"]
+
+    def found(self) -> str:
+        """`2 retraces, 0 allowed:` and a line for each of them; empty: there were none."""
+        count = sums()["retraces"] - self._before
+        if count <= 0:
+            return ""
+        head = f"{'1 retrace' if count == 1 else f'{count} retraces'}, none allowed:"
+        return "\n".join([head, *_rows(retraces(count), count)])
+
+
+def _rows(traces: list[Event], count: int) -> list[str]:
+    earlier = [f"  {count - len(traces)} earlier, not remembered"] if len(traces) < count else []
+    return [
+        *earlier,
+        *(
+            f"  {trace.function} ({trace.definition}), at {trace.call}: {why(trace)}"
+            for trace in traces
+        ),
+    ]
 
 
 class TraceMonitor:

@@ -1,12 +1,8 @@
-"""The report table, on request and at exit (`tracehost --report`)."""
+"""What happened, on request: `tracehost.report()`, `tracehost.events()`."""
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +44,8 @@ class Event:
     """tape: of planned memory; capture, drop: by how much the device's memory for CUDA graphs changed"""
     hits: int = 0
     """evict, mismatch: calls that it served in its life"""
+    time: float = 0.0
+    """seconds since the epoch"""
     dynamic: bool = False
     """trace: some dimensions are dynamic"""
     requested: bool = False
@@ -78,8 +76,18 @@ def latest_traces(count: int, function: Any = None) -> list[Event]:
     return made[max(0, len(made) - count) :]
 
 
+def retraces(count: int) -> list[Event]:
+    """The last `count` traces that calls made and that have a cause, oldest first; fewer if some are forgotten."""
+    made = [
+        event
+        for event in events()
+        if event.kind == "trace" and event.causes and not event.requested
+    ]
+    return made[max(0, len(made) - count) :]
+
+
 def sums() -> dict[str, Any]:
-    """Calls, hits, traces and the traces' milliseconds of all Functions."""
+    """Calls, hits, traces, retraces and the traces' milliseconds of all Functions."""
     rows = _tracehost.report_rows()
     return {name: sum(row[name] for row in rows) for name in (*_COUNTERS, "ms")}
 
@@ -94,7 +102,7 @@ def reset() -> None:
     _tracehost.reset()
 
 
-_COUNTERS = ("calls", "hits", "traces")
+_COUNTERS = ("calls", "hits", "traces", "retraces")
 _last: dict[str, float] = {}
 
 
@@ -108,34 +116,10 @@ def since_last() -> str:
     if any(now[name] < _last.get(name, 0) for name in _COUNTERS):  # reset() was called
         _last = {}
     found: dict[str, Any] = {name: now[name] - _last.get(name, 0) for name in _COUNTERS}
-    traces = latest_traces(found["traces"])
-    retraces = [event for event in traces if event.causes and not event.requested]
-    found["retraces"] = len(retraces) + found["traces"] - len(traces)  # those beyond what is kept
     found["trace_ms"] = round(now["ms"] - _last.get("ms", 0), 1)
     found["causes"] = [
-        f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}" for e in retraces
+        f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}"
+        for e in retraces(found["retraces"])
     ]
     _last = now
     return json.dumps(found)
-
-
-def _write(target: str, what: str, text: Callable[[], str]) -> None:
-    if target == "-":
-        sys.stderr.write(text())
-        return
-    try:
-        with open(target, "w", encoding="utf-8") as file:
-            file.write(text())
-    except OSError as error:
-        sys.stderr.write(f"tracehost: the {what} can't be written to {target}: {error.strerror}\n")
-
-
-def _at_exit(variable: str, what: str, text: Callable[[], str]) -> None:
-    """Only the process that was started with the option writes; its children inherit the variables."""
-    target = os.environ.get(variable)
-    if target and os.environ.get(f"{variable}_PID", str(os.getpid())) == str(os.getpid()):
-        atexit.register(_write, target, what, text)
-
-
-_at_exit("TRACEHOST_REPORT", "report", report)
-_at_exit("TRACEHOST_METRICS_FILE", "metrics file", _tracehost.metrics)

@@ -4,8 +4,10 @@ set them; under plain python they are read as well."""
 from __future__ import annotations
 
 import os
+import warnings
 
 from .. import _tracehost
+from .._errors import RetraceWarning
 from .._switches import run_functions_eagerly, stance
 
 
@@ -23,9 +25,11 @@ def apply() -> None:
         except ValueError as error:
             raise ValueError(f"TRACEHOST_STANCE: {error}") from None
     limit = os.environ.get("TRACEHOST_RETRACE_WARN")
-    if limit:
+    if limit == "error":
+        warnings.filterwarnings("error", category=RetraceWarning)
+    elif limit:
         if limit != "off" and not (limit.isascii() and limit.isdigit() and int(limit)):
             raise ValueError(
-                f"TRACEHOST_RETRACE_WARN takes a whole number from 1 on, or off, got {limit!r}"
+                f"TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got {limit!r}"
             )
         _tracehost.set_retrace_limit(0 if limit == "off" else int(limit))

@@ -166,7 +166,7 @@ TEST(History, StaysBoundedInEntriesAndInText) {
     ledger.on(event);
   const auto entries = ledger.history();
   EXPECT_EQ(entries.size(), History::most_entries);
-  EXPECT_EQ(entries.back().signature.size(), History::most_text);
+  EXPECT_EQ(entries.back().signature.size(), most_text);
   EXPECT_THAT(entries.back().signature, testing::EndsWith("xx..."));
   ledger.reset();
   EXPECT_THAT(ledger.history(), IsEmpty());

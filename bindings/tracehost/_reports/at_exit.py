@@ -1,0 +1,129 @@
+"""What a process writes of its Functions when it ends: at exit, and at SIGTERM where the program has no handler.
+
+Problem: the figures are complete at the end alone, and a scheduler ends a job by SIGTERM. The options of the host are
+variables here (`--events FILE` is TRACEHOST_EVENTS). Children inherit them, so the process that was started with an
+option is named by TRACEHOST_EVENTS_PID; others write their events beside it, and nothing else.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from .. import _tracehost
+from . import run
+from .report import report
+
+_PROCESS = os.getpid()
+_written = False
+
+
+def install() -> None:
+    """Called once, at the end of the import.
+
+    Raises:
+        OSError: the file of `--events` cannot be written.
+        ValueError: TRACEHOST_MAX_RETRACES is no whole number.
+    """
+    writers = [*_events(), *_metrics(), *_report(), *_limit()]
+    if not writers:
+        return
+
+    def write_all() -> None:
+        global _written
+        if _written or os.getpid() != _PROCESS:  # a forked child runs the handlers, too
+            return
+        _written = True
+        for write in writers:
+            write()
+
+    atexit.register(write_all)
+    _tracehost.at_sigterm(write_all)
+
+
+def _value(variable: str) -> str:
+    """Of this process; empty: not set, or another process writes."""
+    owner = os.environ.get(f"{variable}_PID", str(_PROCESS))
+    return os.environ.get(variable, "") if owner == str(_PROCESS) else ""
+
+
+def _events() -> list[Callable[[], None]]:
+    path = os.environ.get("TRACEHOST_EVENTS")
+    if not path:
+        return []
+    is_first = bool(_value("TRACEHOST_EVENTS"))
+    _tracehost.open_events(path, not is_first)
+    if not is_first:
+        return []
+    _tracehost.write_event(run.line(run.start()))
+    return [lambda: _tracehost.write_event(run.line(run.functions()))]
+
+
+def _metrics() -> list[Callable[[], None]]:
+    target = _value("TRACEHOST_METRICS_FILE")
+    return [lambda: _write(target, "metrics file", _tracehost.metrics)] if target else []
+
+
+def _report() -> list[Callable[[], None]]:
+    target = _value("TRACEHOST_REPORT")
+    if not target:
+        return []
+    started = time.time()  # before the program runs
+    return [lambda: _write(target, "report", lambda: _text(target, started))]
+
+
+def _text(target: str, started: float) -> str:
+    """As the end of the file's name asks for."""
+    if target.endswith(".json"):
+        return run.text(run.of_this_process(started))
+    if target.endswith(".html"):
+        from .page import page  # Jinja2, for those who ask for a page
+
+        return page(run.of_this_process(started))
+    return report()
+
+
+def _limit() -> list[Callable[[], None]]:
+    text = _value("TRACEHOST_MAX_RETRACES")
+    if not text:
+        return []
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"TRACEHOST_MAX_RETRACES takes a whole number, got {text!r}")
+    most = int(text)
+
+    def check() -> None:
+        count = sum(row["retraces"] for row in _tracehost.report_rows())
+        if count > most:
+            sys.stderr.write(_over(count, most))
+            os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)  # the host reads it: exit code 3
+
+    return [check]
+
+
+def _over(count: int, most: int) -> str:
+    retraces = "1 retrace" if count == 1 else f"{count} retraces"
+    lines = [f"tracehost: {retraces}, {most} allowed (--max-retraces)"]
+    for row in sorted(_tracehost.report_rows(advised=True), key=lambda row: -row["retraces"]):
+        if row["retraces"]:
+            lines.append(f"{row['function']}: {row['retraces']}{row['advice']}")
+    return "\n".join(lines) + "\n"
+
+
+def _write(target: str, what: str, text: Callable[[], str]) -> None:
+    """A full disk, or a page that cannot be made, does not fail the program."""
+    try:
+        made = text()
+        if target == "-":
+            sys.stderr.write(made)
+            return
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(made)
+    except OSError as error:
+        sys.stderr.write(f"tracehost: the {what} can't be written to {target}: {error.strerror}\n")
+    except ImportError as error:
+        sys.stderr.write(
+            f"tracehost: the {what} {target} needs Jinja2, which can't be imported: {error}\n"
+        )

@@ -1,0 +1,138 @@
+"""All that a run did, as data: what `--report=run.json` writes and what a page is made of.
+
+A run is a dict (docs/operations/run.schema.json):
+
+    version, program, pid, started, ended      the process; `ended` is None where it was killed
+    functions                                  a dict for each definition site, costliest first
+    events                                     as in a file of `--events`, oldest first
+    earlier                                    how many traces are left out of `events`
+
+It comes from the process itself, or from the lines of `--events`: a line "start", the events, and a line "functions"
+at the end. Where that line is missing, the process was killed: the traces are counted from the events, and the calls
+and hits are not known (None).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from .. import _tracehost
+
+VERSION = 1
+
+Run = dict[str, Any]
+
+
+def line(record: dict[str, Any]) -> str:
+    """A record as a line of the events file, without a newline."""
+    stamp = {"version": VERSION, "time": time.time(), "pid": os.getpid()}
+    return json.dumps({**stamp, **record}, ensure_ascii=False, separators=(",", ":"))
+
+
+def start() -> dict[str, Any]:
+    """What the first line says of the process."""
+    return {"event": "start", "program": list(sys.argv), "python": sys.version.split()[0]}
+
+
+def functions() -> dict[str, Any]:
+    """What the last line says of the Functions."""
+    return {"event": "functions", "functions": _tracehost.report_rows(advised=True)}
+
+
+def text(run: Run) -> str:
+    return json.dumps(run, ensure_ascii=False, indent=1) + "\n"
+
+
+def of_this_process(started: float) -> Run:
+    events = [json.loads(made) for made in _tracehost.event_lines()]
+    rows = _tracehost.report_rows(advised=True)
+    kept = sum(event["event"] == "trace" for event in events)
+    return {
+        "version": VERSION,
+        "program": list(sys.argv),
+        "pid": os.getpid(),
+        "started": started,
+        "ended": time.time(),
+        "functions": _by_cost(rows),
+        "events": events,
+        "earlier": max(0, sum(row["traces"] for row in rows) - kept),
+    }
+
+
+def of_lines(lines: Iterable[str]) -> Run:
+    """Of a file of `--events`. A last line that is not whole is left out.
+
+    Raises:
+        ValueError: the number of the line, and what is wrong with it.
+    """
+    records = []
+    for number, one in enumerate(lines, 1):
+        try:
+            record = json.loads(one)
+        except ValueError:
+            if not one.endswith("\n"):  # the disk was full, or the machine stopped
+                break
+            raise ValueError(f"line {number} is no JSON: {one[:60]!r}") from None
+        if not isinstance(record, dict) or "event" not in record:
+            raise ValueError(f"line {number} is no event: {one[:60]!r}")
+        if record.get("version") != VERSION:
+            raise ValueError(f"line {number} has version {record.get('version')!r}, not {VERSION}")
+        records.append(record)
+    return _of_records(records)
+
+
+def _of_records(records: list[dict[str, Any]]) -> Run:
+    first = next((one for one in records if one["event"] == "start"), {})
+    last = next((one for one in reversed(records) if one["event"] == "functions"), None)
+    events = [one for one in records if one["event"] not in ("start", "functions")]
+    times = [one["time"] for one in records]
+    return {
+        "version": VERSION,
+        "program": first.get("program", []),
+        "pid": records[0]["pid"] if records else None,
+        "started": first.get("time", times[0] if times else None),
+        "ended": last["time"] if last else None,
+        "functions": _by_cost(last["functions"] if last else _counted(events)),
+        "events": events,
+        "earlier": 0,
+    }
+
+
+def _counted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of Functions, as far as their events say."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for event in events:
+        row = rows.setdefault(site_of(event), _empty_row(event))
+        if event["event"] == "trace":
+            row["traces"] += 1
+            row["ms"] += event["ms"]
+            if event["causes"] and not event["requested"]:
+                row["retraces"] += 1
+                row["cause"] = "; ".join(event["causes"])
+        row["failures"] += event["event"] == "fail"
+    return list(rows.values())
+
+
+def _empty_row(event: dict[str, Any]) -> dict[str, Any]:
+    place = event["definition"]
+    name = f"{event['function']} ({place['text'] if place else '?'})"
+    unknown = dict.fromkeys(("calls", "hits", "inlined", "live", "eager", "rejected"))
+    known = {"traces": 0, "retraces": 0, "failures": 0, "mismatches": 0, "ms": 0.0}
+    texts = {"function": name, "qualified": "", "cause": "", "advice": ""}
+    return {**texts, "definition": place, **unknown, **known}
+
+
+def site_of(record: dict[str, Any]) -> tuple[str, str]:
+    """What events and rows of one definition site share: the Function's name, and the place."""
+    place = record["definition"]
+    name = record["function"].partition(" (")[0]
+    return name, f"{place['file']}:{place['line']}" if place else ""
+
+
+def _by_cost(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (-row["ms"], -(row["calls"] or 0)))

@@ -1,0 +1,45 @@
+"""tracehost report: a page of a run, from the file of `--events`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from tracehost._reports import run
+
+from .errors import CommandError, UsageError
+from .options import only, read
+
+
+@dataclass
+class Options:
+    output: str | None = None
+
+
+def main(words: list[str], files: list[str]) -> int:
+    options = read(Options, words)
+    file = only(files, "'report' takes one FILE")
+    output = options.output or os.path.splitext(file)[0] + ".html"
+    if not output.endswith((".html", ".json")):
+        raise UsageError(f"--output takes a name that ends in .html or .json, got '{output}'")
+    try:
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            made = run.of_lines(lines)
+    except OSError as error:
+        raise UsageError(f"cannot open '{file}': {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"'{file}' was not written by --events: {error}") from None
+    try:
+        with open(output, "w", encoding="utf-8") as to:
+            to.write(_text(output, made))
+    except OSError as error:
+        raise UsageError(f"cannot write '{output}': {error.strerror}") from None
+    return 0
+
+
+def _text(output: str, made: run.Run) -> str:
+    if output.endswith(".json"):
+        return run.text(made)
+    from tracehost._reports.page import page
+
+    return page(made)

@@ -1,0 +1,115 @@
+"""The pytest plug-in of tracehost: tests that fail where a Function is traced more often than they allow.
+
+    @pytest.mark.max_traces(2)      # at most 2 traces, first ones included
+    @pytest.mark.no_retraces        # first traces, and none with a cause
+    def test_step(tracehost_traces):
+        step(x)
+        assert [trace.call for trace in tracehost_traces()] == ["test_net.py:7"]
+
+`pytest --tracehost` prints the tests that traced at the end. Traces of a fixture that runs before the test are not the
+test's. The package imports nothing of tracehost before a test does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+_TRACES = pytest.StashKey[int]()
+_MOST_ROWS = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tracehost")
+    group.addoption(
+        "--tracehost", action="store_true", help="at the end, list the tests that traced Functions"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in (
+        "max_traces(n): fail if the test makes more than n traces of Functions",
+        "no_retraces: fail if a call of the test traces a Function again",
+    ):
+        config.addinivalue_line("markers", line)
+    config.stash[_ROWS] = []
+
+
+_ROWS = pytest.StashKey[list[tuple[str, int, float]]]()
+
+
+def _monitor() -> Any:
+    """tracehost's module, if a test has imported it."""
+    return sys.modules.get("tracehost._reports.monitor")
+
+
+def _sums() -> tuple[int, float]:
+    monitor = _monitor()
+    if monitor is None:
+        return 0, 0.0
+    sums = monitor.sums()
+    return int(sums["traces"]), float(sums["ms"])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    most = _most_traces(item)
+    before, ms = _sums()
+    item.stash[_TRACES] = before
+    retraces = _monitor().Retraces() if _monitor() else None
+    result = yield
+    traces, now = _sums()
+    if traces > before:
+        item.config.stash[_ROWS].append((item.nodeid, traces - before, now - ms))
+    if most is not None and traces - before > most:
+        pytest.fail(
+            _monitor().listed(traces - before, f"{most} allowed (max_traces)"), pytrace=False
+        )
+    if item.get_closest_marker("no_retraces") and _monitor():
+        text = (retraces or _monitor().Retraces(at_start=True)).found()
+        if text:
+            pytest.fail(text, pytrace=False)
+    return result
+
+
+def _most_traces(item: pytest.Item) -> int | None:
+    mark = item.get_closest_marker("max_traces")
+    if mark is None:
+        return None
+    args = (*mark.args, *mark.kwargs.values())
+    if len(args) != 1 or isinstance(args[0], bool) or not isinstance(args[0], int):
+        pytest.fail(
+            f"max_traces takes one number of traces, got {mark.args!r} {mark.kwargs!r}",
+            pytrace=False,
+        )
+    return args[0]
+
+
+@pytest.fixture
+def tracehost_traces(request: pytest.FixtureRequest) -> Iterator[Callable[[], list[Any]]]:
+    """A function: the traces of the test so far, `tracehost.Event`s, oldest first."""
+
+    def traces() -> list[Any]:
+        monitor = _monitor()
+        if monitor is None:
+            return []
+        return monitor.latest_traces(_sums()[0] - request.node.stash.get(_TRACES, 0))
+
+    yield traces
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    rows = config.stash[_ROWS]
+    if not config.getoption("--tracehost") or not rows:
+        return
+    terminalreporter.section("traces of tracehost")
+    rows.sort(key=lambda row: -row[2])
+    for test, traces, ms in rows[:_MOST_ROWS]:
+        terminalreporter.write_line(f"{traces:6} traces  {ms:9.1f} ms  {test}")
+    if len(rows) > _MOST_ROWS:
+        terminalreporter.write_line(f"{len(rows) - _MOST_ROWS} more tests traced")
