@@ -76,6 +76,7 @@ py::list rows(bool advised) {
     py::dict fields;
     fields["function"] = row.function;
     fields["qualified"] = row.qualified;
+    fields["site"] = row.site;
     fields["definition"] = place(row.definition);
     for (const auto &[name, count] : counts)
       fields[name] = row.*count;

@@ -18,8 +18,8 @@ namespace {
 namespace py = pybind11;
 
 constexpr auto kPatience = std::chrono::seconds(2);
-int wakes[2] = {-1, -1};     ///< a pipe: the handler writes, the thread reads
-std::atomic<pid_t> owner{0}; ///< the process that writes
+int wakes[2] = {-1, -1};       ///< a pipe: the handler writes, the thread reads
+std::atomic<pid_t> owner{0};   ///< the process that writes
 std::atomic<bool> came{false}; ///< the signal
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a handler reads it");
 
@@ -61,7 +61,7 @@ void write_and_end(PyObject *write) {
     std::this_thread::sleep_for(kPatience);
     end();
   }).detach();
-  const PyGILState_STATE state = PyGILState_Ensure(); // for ever, where Python has ended
+  const PyGILState_STATE state = PyGILState_Ensure(); // does not return where Python has ended
   Py_XDECREF(PyObject_CallNoArgs(write));
   forget_error();
   PyGILState_Release(state);

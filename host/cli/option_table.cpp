@@ -14,15 +14,16 @@ constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect | be
 
 constexpr OptionEntry option_table[] = {
     {"report", '\0', Takes::optional_value, Kind::output, "FILE",
-     "at exit, write a table of traces and hits (default:\nstderr); FILE.html: a page, FILE.json: "
-     "all as data",
+     "at exit, write a table of traces and hits (default: stderr); "
+     "FILE.html: a page, FILE.json: all as data",
      run},
     {"metrics-file", '\0', Takes::value, Kind::output, "FILE",
      "at exit, write counters in Prometheus' text format", run},
     {"events", '\0', Takes::value, Kind::output, "FILE",
-     "write each trace, fall-back and eviction as it comes,\na line of JSON each", run},
-    {"retrace-warn", '\0', Takes::value, Kind::limit, "N|off|error",
-     "warn when N of 10 calls are traces (default: 5);\nerror: the first warning ends the call",
+     "write each trace, fall-back and eviction as it comes, a line of JSON each", run},
+    {"retrace-warn", '\0', Takes::value, Kind::limit, "LIMIT",
+     "N: warn when N of 10 calls are traces (default: 5); off: never; error: end the call that "
+     "would warn",
      programs},
     {"max-retraces", '\0', Takes::value, Kind::whole, "N",
      "exit code 3 if calls cause more than N retraces", run},

@@ -64,9 +64,13 @@ std::string line_of(const HistoryEntry &entry) {
   using Kind = HistoryEntry::Kind;
   const Kind kind = entry.kind;
   const bool of_trace = kind == Kind::trace, of_graph = kind >= Kind::capture;
-  Json line = {{"version", kEventVersion}, {"time", entry.time},
-               {"pid", ::getpid()},        {"event", name(kind)},
-               {"function", entry.name},   {"definition", json_of(entry.definition)}};
+  Json line = {{"version", kEventVersion},
+               {"time", entry.time},
+               {"pid", ::getpid()},
+               {"event", name(kind)},
+               {"function", entry.name},
+               {"site", entry.site},
+               {"definition", json_of(entry.definition)}};
   if (!of_graph)
     line["call"] = json_of(entry.call);
   if (!entry.signature.empty())

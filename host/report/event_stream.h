@@ -9,7 +9,7 @@
 /// A line is one write(2) to a file opened for appending. So lines of several threads do not mix,
 /// and a line that was written stays after a kill. A forked child has a file of its own, FILE.PID,
 /// from its first event on. Where a line cannot be written, on a full disk, it is lost and the
-/// program goes on. docs/operations/events.schema.json has the fields.
+/// program runs on. docs/operations/events.schema.json has the fields.
 
 namespace tracehost::report {
 

@@ -43,6 +43,7 @@ HistoryEntry started(HistoryEntry::Kind kind, const Counters &function, const Si
   made.kind = kind;
   made.time = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
   made.function = function.number;
+  made.site = function.identity.site_key;
   made.name = function.identity.name;
   made.definition = function.identity.definition;
   made.call = call;

@@ -29,6 +29,7 @@ struct HistoryEntry {
   Kind kind = Kind::trace;
   double time = 0;            ///< seconds since the epoch
   std::uint64_t function = 0; ///< Counters::number
+  std::uint64_t site = 0;     ///< Identity::site_key
   std::string name;           ///< the Function's
   Site definition;
   Site call;

@@ -171,6 +171,7 @@ std::optional<Row> SiteLog::row(bool advised) {
   row.archive = identity_.archive;
   row.qualified = identity_.qualified;
   row.definition = identity_.definition;
+  row.site = identity_.site_key;
   row.calls += failures_;
   row.retraces = caused_;
   row.failures += failures_;

@@ -13,6 +13,7 @@ struct Row {
   std::string function{};             ///< `step (train.py:12)`
   std::string qualified{}, archive{}; ///< as in Identity
   Site definition{};
+  std::uint64_t site = 0; ///< Identity::site_key
   std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
   std::uint64_t retraces = 0; ///< traces that calls made and that have a cause
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters

@@ -55,7 +55,8 @@ ValueGuard guard_of(std::uint32_t input, const at::Tensor &t) {
 bool holds(const ValueGuard &guard, const at::Tensor &t) {
   const bool plain = t.is_cpu() && t.is_contiguous() && !t.is_conj() && !t.is_neg();
   if (plain && t.nbytes() == guard.bytes.size()) {
-    if (std::memcmp(t.const_data_ptr(), guard.bytes.data(), guard.bytes.size()) == 0)
+    if (guard.bytes.empty() ||
+        std::memcmp(t.const_data_ptr(), guard.bytes.data(), guard.bytes.size()) == 0)
       return true;
     if (!has_nan(guard.dtype))
       return false;

@@ -13,7 +13,7 @@ namespace tracehost::tape {
 
 bool same_bits(const at::Tensor &a, const at::Tensor &b) {
   const at::Tensor x = a.contiguous(), y = b.contiguous();
-  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 namespace {

@@ -50,7 +50,7 @@ const c10::Storage &Memories::place(std::size_t index) {
     return storage = found_.input(index, graph_).storage(); // nobody writes to it
   root.planned = memory_for(root);
   storage = borrowed(root.planned.data_ptr(), root.bytes);
-  if (root.kind == Kind::input)
+  if (root.kind == Kind::input && root.bytes > 0)
     std::memcpy(root.planned.data_ptr(), found_.before.at(index).storage().data(), root.bytes);
   return storage;
 }

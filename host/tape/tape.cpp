@@ -142,7 +142,7 @@ void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
 /// What the graph writes to is restored if the run ends early.
 void Tape::save(c10::ArrayRef<c10::IValue> given) {
   for (Written &written : written_)
-    if (written.saved.defined())
+    if (written.saved.defined() && written.saved.nbytes() > 0)
       std::memcpy(written.saved.data_ptr(), given[written.input].toTensor().const_data_ptr(),
                   written.saved.nbytes());
   if (saves_generator_)
@@ -151,7 +151,7 @@ void Tape::save(c10::ArrayRef<c10::IValue> given) {
 
 void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
   for (const Written &written : written_)
-    if (written.saved.defined())
+    if (written.saved.defined() && written.saved.nbytes() > 0)
       std::memcpy(given[written.input].toTensor().mutable_data_ptr(),
                   written.saved.const_data_ptr(), written.saved.nbytes());
   if (saves_generator_)

@@ -64,7 +64,7 @@ bool same_bits(const at::Tensor &graph, const at::Tensor &body) {
     const auto bytes = [](const at::Tensor &t) { return t.reshape(-1).view(at::kByte); };
     return at::equal(bytes(a), bytes(b));
   }
-  return std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  return a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 /// What has the values of `t`, one element each; undefined where they can't be compared.

@@ -1,7 +1,7 @@
 """A run as one page: `tracehost --report=run.html`, `tracehost report run.jsonl`.
 
-The page is one file without scripts and links. It shows the Functions by cost, and of each the causes and fixes, its
-traces on a line of time, and its source with the lines marked that made it retrace. All texts are escaped by Jinja2.
+The page is one file without scripts and links. It shows the Functions by cost. Of each it shows the causes and fixes,
+the traces on a line of time, and the source with the lines marked that traced again. All texts are escaped by Jinja2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import jinja2
 
-from .run import Run, site_of
+from .run import Run
 
 MOST_TRACES = 200  # of one Function, in its table: the latest
 MOST_MARKS = 400  # on one line of time
@@ -38,12 +38,12 @@ _STATES = {
 
 def page(run: Run) -> str:
     """HTML, from what run.of_this_process() or run.of_lines() gives."""
-    by_site: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    by_site: dict[int, list[dict[str, Any]]] = {}
     for event in run["events"]:
-        by_site.setdefault(site_of(event), []).append(event)
+        by_site.setdefault(event["site"], []).append(event)
     begin, end = _span(run)
     functions = [
-        _function(row, by_site.get(site_of(row), []), begin, end) for row in run["functions"]
+        _function(row, by_site.get(row["site"], []), begin, end) for row in run["functions"]
     ]
     return _template().render(
         title=_title(run),

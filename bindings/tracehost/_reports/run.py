@@ -105,9 +105,9 @@ def _of_records(records: list[dict[str, Any]]) -> Run:
 
 def _counted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows of Functions, as far as their events say."""
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[int, dict[str, Any]] = {}
     for event in events:
-        row = rows.setdefault(site_of(event), _empty_row(event))
+        row = rows.setdefault(event["site"], _empty_row(event))
         if event["event"] == "trace":
             row["traces"] += 1
             row["ms"] += event["ms"]
@@ -124,14 +124,7 @@ def _empty_row(event: dict[str, Any]) -> dict[str, Any]:
     unknown = dict.fromkeys(("calls", "hits", "inlined", "live", "eager", "rejected"))
     known = {"traces": 0, "retraces": 0, "failures": 0, "mismatches": 0, "ms": 0.0}
     texts = {"function": name, "qualified": "", "cause": "", "advice": ""}
-    return {**texts, "definition": place, **unknown, **known}
-
-
-def site_of(record: dict[str, Any]) -> tuple[str, str]:
-    """What events and rows of one definition site share: the Function's name, and the place."""
-    place = record["definition"]
-    name = record["function"].partition(" (")[0]
-    return name, f"{place['file']}:{place['line']}" if place else ""
+    return {**texts, "site": event["site"], "definition": place, **unknown, **known}
 
 
 def _by_cost(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -211,8 +211,8 @@ TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
   EXPECT_EQ(complaint({"notebook", "-j=1.5"}), "--jobs takes a non-negative integer, got '=1.5'");
   for (const char *bad : {"0", "-1", "x", "1.5", "+0"})
     EXPECT_EQ(complaint({"--retrace-warn=" + std::string(bad), "s.py"}),
-              "--retrace-warn takes a whole number from 1 on, off or error, got '" + std::string(bad) +
-                  "'");
+              "--retrace-warn takes a whole number from 1 on, off or error, got '" +
+                  std::string(bad) + "'");
   EXPECT_EQ(complaint({"--retrace-warn=off", "s.py"}), "none");
   EXPECT_EQ(complaint({"--retrace-warn=10", "s.py"}), "none");
   EXPECT_EQ(

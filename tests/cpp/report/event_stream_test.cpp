@@ -24,7 +24,7 @@ std::string line(const HistoryEntry &entry) {
 }
 
 constexpr const char *kDefinition =
-    R"J("function":"step","definition":{"file":"/src/train.py","line":12,"text":"train.py:12"})J";
+    R"J("function":"step","site":0,"definition":{"file":"/src/train.py","line":12,"text":"train.py:12"})J";
 constexpr const char *kCall = R"J("call":{"file":"/src/train.py","line":40,"text":"train.py:40"})J";
 
 TEST(EventStream, WritesATrace) {

@@ -11,11 +11,12 @@ import pytest
 from conftest import ROOT
 
 BINDINGS = ROOT / "bindings"
-# Which of these three a package may import.
+# Which of these a package may import.
 PACKAGES = {
     "tracehost": {"tracehost"},
     "tracehost_commands": {"tracehost", "tracehost_commands"},
     "tracehost_interception": {"tracehost", "tracehost_interception"},
+    "tracehost_pytest": {"tracehost_pytest"},
 }
 # Of each package, what imports none of the others first: a folder, a tuple of folders and modules, or "", the rest.
 ORDER = {
@@ -33,6 +34,7 @@ ORDER = {
         ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",
         ("torch_compile", "torch_jit"), "decorators", "apply", "main_program", ("imports", "unmet"), "",
     ],
+    "tracehost_pytest": [""],
 }  # fmt: skip
 LARGEST = 20  # modules of a folder, its overview not counted
 

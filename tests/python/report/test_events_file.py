@@ -1,6 +1,8 @@
 """`--events FILE`: every event as a line of JSON, as it comes; what is written at exit is written at SIGTERM."""
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -186,7 +188,7 @@ def test_events_to_stderr(run_host):
 
 
 def ended(host, tmp_path, code: str, *options: str) -> tuple[int, str]:
-    """The status of a program that prints a line, is sent SIGTERM, and would run for ever."""
+    """The status of a program that prints a line, is sent SIGTERM, and would not end by itself."""
     (tmp_path / "net.py").write_text(STEP + code)
     with subprocess.Popen(
         [host, *options, "net.py"],
@@ -195,12 +197,16 @@ def ended(host, tmp_path, code: str, *options: str) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "ready\n", process.stderr.read()
         process.send_signal(signal.SIGTERM)
         text = process.stderr.read()
-        return process.wait(60), text
+        status = process.wait(60)
+    with contextlib.suppress(ProcessLookupError):  # what it has started
+        os.killpg(process.pid, signal.SIGKILL)
+    return status, text
 
 
 IN_PYTHON = 'print("ready", flush=True)\nwhile True: pass\n'
@@ -231,8 +237,8 @@ def test_figures_are_written_at_sigterm(host, tmp_path, code):
 
 def test_c_code_that_keeps_the_lock_is_ended(host, tmp_path):
     code = """
-print("ready", flush=True)
-sum(range(10**12))  # for hours, with the GIL
+import ctypes
+ctypes.PyDLL(None).system(b"echo ready; exec sleep 1000 >&- 2>&-")  # with the GIL
 """
     status, text = ended(host, tmp_path, code, "--events=run.jsonl", "--report")
     assert (status, text) == (-signal.SIGTERM, "")

@@ -48,7 +48,14 @@ def place(line: int, file: str = "/src/train.py") -> dict:
 
 
 def trace(at: float, causes: list[str], function: str = "step", **more) -> dict:
-    known = {"version": 1, "time": at, "pid": 1, "event": "trace", "function": function}
+    known = {
+        "version": 1,
+        "time": at,
+        "pid": 1,
+        "event": "trace",
+        "function": function,
+        "site": hash(function) % 1000,
+    }
     sites = {"definition": place(12), "call": place(40), "signature": "(x: float32[2])"}
     figures = {
         "causes": causes,
@@ -89,7 +96,7 @@ def row(**changes) -> dict:
         "cause": "'x' size",
         "advice": advice,
     }
-    return {**counts, **texts, "definition": place(12), **changes}
+    return {**counts, **texts, "definition": place(12), "site": hash("step") % 1000, **changes}
 
 
 def test_a_run_to_its_end():
@@ -136,6 +143,7 @@ def test_every_text_is_escaped():
     event["call"] = {**place(40), "text": evil}
     fail = {**trace(101, []), "event": "fail", "text": evil}
     shown = row(
+        site=event["site"],
         function=f"{evil} ({evil})",
         cause=evil,
         advice=f"\n  why   {evil}",
