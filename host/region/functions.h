@@ -19,6 +19,10 @@ bool has_function(RegionCode function, c10::ScalarType dtype);
 void run_function(RegionCode function, c10::ScalarType dtype, std::int64_t n, const void *in,
                   void *out);
 
+/// Of more values eager's gelu() gives each thread an equal part, and other functions do not
+/// (GELU_MIN_ELEMENTS_FOR_MULTI_THREADING in ATen/native/cpu/Activation.cpp).
+inline constexpr std::int64_t kMostOfGelu = 16384;
+
 /// Calls f(begin, end) for the parts of [0, n) that eager gives to its threads for n values.
 void split_as_eager(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f);
 

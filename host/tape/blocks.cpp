@@ -6,6 +6,7 @@
 #include "tape/tapes.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/FunctionRef.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/custom_class.h>
@@ -22,6 +23,39 @@ const c10::Symbol kRun = c10::Symbol::attr("run"), kDraws = c10::Symbol::attr("d
 
 thread_local std::vector<Copied> copied; ///< results of the last run
 
+/// Whether the op is made of ops that autograd sees. Of an op that is not known: yes.
+bool is_composite(const jit::Node &node) {
+  const auto *schema = node.maybeSchema();
+  const auto op = schema ? shapes::op_of(*schema) : std::nullopt;
+  return !op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+bool is_below(const c10::impl::LocalDispatchKeySet &keys) {
+  return keys.excluded_.has(c10::DispatchKey::ADInplaceOrView);
+}
+
+/// Runs with views as eager has them, where an argument requires a gradient. matmul() and linear()
+/// fold a batch if a view of the weight requires one, in no_grad(), too. Below autograd a view
+/// requires none. The results are no views of other tensors, as below autograd.
+void with_views(jit::Stack &stack, std::size_t inputs, std::size_t outputs,
+                c10::function_ref<void(jit::Stack &)> run) {
+  const auto &now = c10::impl::tls_local_dispatch_key_set();
+  bool requires_grad = false;
+  for (const c10::IValue &argument : jit::last(stack, inputs))
+    each_tensor(argument,
+                [&](const at::Tensor &t) { requires_grad |= t.defined() && t.requires_grad(); });
+  if (!requires_grad || c10::GradMode::is_enabled() || !is_below(now))
+    return run(stack);
+  {
+    const c10::impl::ForceDispatchKeyGuard views(
+        now.included_, now.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
+    run(stack);
+  }
+  for (std::size_t i = stack.size() - outputs; i < stack.size(); ++i)
+    if (stack[i].isTensor() && stack[i].toTensor().defined() && stack[i].toTensor().is_view())
+      stack[i] = stack[i].toTensor().alias();
+}
+
 /// A block as a graph: its own inputs, then what it reads from around it.
 struct Block {
   Block(std::shared_ptr<jit::Graph> graph, void (*interruptible)())
@@ -29,10 +63,14 @@ struct Block {
 
   void run(jit::Stack &stack) {
     // At a recording autograd counts the writes: tapes of that are no use later.
-    const auto excluded = c10::impl::tls_local_dispatch_key_set().excluded_;
-    const bool is_below = excluded.has(c10::DispatchKey::ADInplaceOrView);
-    if (!is_below || !run_tape(stack))
-      jit::InterpreterState(code).run(stack);
+    const bool below = is_below(c10::impl::tls_local_dispatch_key_set());
+    if (below && run_tape(stack))
+      return;
+    const auto interpret = [this](jit::Stack &all) { jit::InterpreterState(code).run(all); };
+    if (below && has_composite)
+      with_views(stack, graph->inputs().size(), graph->outputs().size(), interpret);
+    else
+      interpret(stack);
   }
   bool run_tape(jit::Stack &stack) {
     try {
@@ -45,6 +83,10 @@ struct Block {
   std::shared_ptr<jit::Graph> graph;
   jit::Code code;
   Tapes tapes;
+  const bool has_composite =
+      std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const jit::Node *node) {
+        return !node->blocks().empty() || (node->maybeSchema() && is_composite(*node));
+      });
 };
 
 /// An `if` or a loop. The node's inputs: those that it had, then what each block captures.
@@ -138,10 +180,7 @@ bool gives_view(const jit::Value &value) {
     });
   if (!value.type()->isSubtypeOf(*c10::TensorType::get()))
     return value.type()->kind() == c10::TypeKind::ListType;
-  const auto *schema = node->maybeSchema();
-  const auto op = schema ? shapes::op_of(*schema) : std::nullopt;
-  return !op || op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
-         schema->returns()[value.offset()].alias_info();
+  return is_composite(*node) || node->schema().returns()[value.offset()].alias_info();
 }
 
 class Outlining {
@@ -280,10 +319,15 @@ bool may_be_view(const jit::Node &node, std::size_t index) { return node.is(kVie
 Copied was_copied(std::size_t index) { return copied[index]; }
 
 jit::Operation operation_of(const jit::Node &node) {
-  if (!is_outlined(node))
-    return node.getOperation();
-  return [run = blocks_of(node), inputs = node.inputs().size(),
-          outputs = node.outputs().size()](jit::Stack &stack) { run->run(stack, inputs, outputs); };
+  const std::size_t inputs = node.inputs().size(), outputs = node.outputs().size();
+  if (is_outlined(node))
+    return [=, run = blocks_of(node)](jit::Stack &stack) { run->run(stack, inputs, outputs); };
+  jit::Operation operation = node.getOperation();
+  if (!is_composite(node))
+    return operation;
+  return [=](jit::Stack &stack) mutable {
+    with_views(stack, inputs, outputs, [&](jit::Stack &all) { operation(all); });
+  };
 }
 
 } // namespace tracehost::tape

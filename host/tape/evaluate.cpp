@@ -255,9 +255,9 @@ private:
   void add_tensor(const std::string &name, const at::Tensor &t, const jit::Value &value) {
     if (!is_plain(t))
       give_up(name + " gives no plain tensor");
-    if (t.requires_grad())
-      give_up("records gradients");
     const bool is_new = !found_.knows(t);
+    if (t.requires_grad() && (is_new || c10::GradMode::is_enabled()))
+      give_up("records gradients");
     const std::size_t root = found_.claim(t, Kind::planned);
     if (is_new)
       found_.roots[root].made = &value;

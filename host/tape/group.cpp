@@ -1,5 +1,7 @@
 #include "tape/group.h"
 
+#include "region/functions.h"
+
 #include "tape/kernels.h"
 #include "tape/ops.h"
 
@@ -77,7 +79,7 @@ bool Group::add(const jit::Node &node, const Recorded &found) {
       !found_->made(*node.output()))
     return false;
   const at::Tensor &result = found_->tensor(*node.output());
-  if (!takes(result))
+  if (!takes(result) || (node.kind() == c10::aten::gelu && result.numel() > region::kMostOfGelu))
     return false;
   const std::size_t inputs = inputs_.size();
   if (nodes_.empty())

@@ -94,6 +94,7 @@ Guards::Guards(c10::ArrayRef<c10::IValue> inputs) {
     guard.dtype = t.scalar_type();
     guard.sizes = t.sizes().vec();
     guard.strides = t.strides().vec();
+    guard.requires_grad = t.requires_grad();
   }
 }
 
@@ -163,7 +164,7 @@ bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
     const at::TensorImpl &t = *inputs[i].toTensor().unsafeGetTensorImpl();
     if (t.key_set() != then.keys || t.dtype() != c10::scalarTypeToTypeMeta(then.dtype) ||
         t.sizes() != then.sizes || t.strides() != then.strides ||
-        (no_gradients_ && t.requires_grad()) || has_tangent(t))
+        t.requires_grad() != then.requires_grad || has_tangent(t))
       return false;
     const auto at = reinterpret_cast<std::uintptr_t>(t.data());
     if (at % t.itemsize() != 0 || (at == 0 && t.numel() != 0)) // its storage may have been freed

@@ -54,8 +54,6 @@ class Guards {
 public:
   /// Of the inputs of a recording. Requires: can_be_recorded().
   explicit Guards(c10::ArrayRef<c10::IValue> inputs);
-  /// No input may require a gradient, in any grad mode.
-  void forbid_gradients() { no_gradients_ = true; }
 
   /// A call holds only while are_products_ieee().
   void need_ieee_products() { needs_ieee_products_ = true; }
@@ -79,6 +77,7 @@ private:
     c10::DispatchKeySet keys;
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     std::vector<std::int64_t> sizes, strides;
+    bool requires_grad = false; ///< ATen chooses kernels by it, in no_grad(), too
     bool written = false;
     MemoryRange range; ///< of the last call
   };
@@ -90,7 +89,6 @@ private:
   std::vector<std::size_t> moved_; ///< of the call: inputs that lie elsewhere than before
   Settings settings_ = Settings::now();
   bool needs_ieee_products_ = false;
-  bool no_gradients_ = false; ///< none of the inputs may require one
 };
 
 } // namespace tracehost::tape

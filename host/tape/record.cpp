@@ -3,6 +3,7 @@
 #include "tape/generator.h"
 #include "tape/ops.h"
 #include "tape/own_draws.h"
+#include "tape/quiet.h"
 #include "tape/training.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -29,19 +30,6 @@ at::Tensor state_for(const jit::Graph &graph) {
 std::optional<OwnDraws> draws_from(const at::Tensor &state) {
   return state.defined() ? std::make_optional<OwnDraws>(state) : std::nullopt;
 }
-
-/// For a scope, no op warns: the call itself says what its ops warn of. A warning that torch gives
-/// once in a process is not used up, because torch takes it for one that is always given.
-class Quiet final : c10::WarningHandler {
-public:
-  Quiet() : guard_(this) { c10::WarningUtils::set_warnAlways(true); }
-  ~Quiet() override { c10::WarningUtils::set_warnAlways(always_); }
-  void process(const c10::Warning &) override {}
-
-private:
-  const c10::WarningUtils::WarningHandlerGuard guard_;
-  const bool always_ = c10::WarningUtils::get_warnAlways();
-};
 
 } // namespace
 
@@ -86,10 +74,7 @@ std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::I
   try {
     if (needs_flat_graph(graph, inputs))
       return record_training(graph, inputs);
-    auto tape = record_flat(graph, inputs, nullptr);
-    if (c10::GradMode::is_enabled() || switches_grad(graph))
-      tape->guards().forbid_gradients();
-    return tape;
+    return record_flat(graph, inputs, nullptr);
   } catch (const NoTape &none) {
     why = none.why;
   } catch (...) {        // an op has thrown, and another call may record

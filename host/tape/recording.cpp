@@ -45,16 +45,18 @@ c10::Storage borrowed(const void *data, std::size_t bytes) {
 }
 
 at::Tensor over(const c10::Storage &storage, const at::Tensor &like, std::int64_t offset) {
+  const c10::InferenceMode as_given(like.is_inference());
   at::Tensor made =
       at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), like.key_set(), like.dtype());
   made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(), offset);
   if (like.unsafeGetTensorImpl()->is_wrapped_number())
     made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  if (like.requires_grad()) // matmul() folds a batch by this, in no_grad(), too
+    made.unsafeGetTensorImpl()->set_requires_grad(true);
   return made;
 }
 
 at::Tensor over_memory_of(const at::Tensor &t) {
-  const c10::InferenceMode as_given(t.is_inference());
   const auto bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
   return over(borrowed(t.const_data_ptr(), bytes), t, 0);
 }

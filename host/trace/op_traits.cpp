@@ -80,7 +80,8 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
-// Ops that raise for some values, at any shapes; those that end in `_` too, and those of linalg.
+// Ops that raise for some values or strides, at any shapes; those that end in `_` too, and those of
+// linalg.
 const Names kRaises = {"aten::_assert_async",
                        "aten::_assert_scalar",
                        "aten::_pack_padded_sequence",
@@ -133,7 +134,9 @@ const Names kRaises = {"aten::_assert_async",
                        "aten::sparse_coo_tensor",
                        "aten::svd",
                        "aten::take",
-                       "aten::take_along_dim"};
+                       "aten::take_along_dim",
+                       "aten::view",
+                       "aten::view_as_complex"};
 
 // The tracer calls them full_like and zeros_like, with arguments that those do not take. It records
 // detach_ as detach, which leaves an input as it is. It runs resize_ without a node, and forgets

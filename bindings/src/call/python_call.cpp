@@ -1,6 +1,7 @@
 #include "call/python_call.h"
 
 #include "base/errors.h"
+#include "base/op_warnings.h"
 #include "call/cold_calls.h"
 #include "call/context_probe.h"
 #include "call/function_type.h"
@@ -234,17 +235,21 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
                              torch::jit::Stack &stack) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
+    OpWarnings warnings;
     specialization.program->run_or_undo(stack);
+    warnings.give();
     return;
   }
   // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
   const c10::SmallVector<c10::IValue, 8> owners(stack.begin(), stack.end());
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
+  OpWarnings warnings;
   {
     const pybind11::gil_scoped_release release;
     specialization.program->run_or_undo(stack);
   }
+  warnings.give();
   if (runs == PythonState::kMeasured)
     return;
   // The least of a few runs decides, so that a busy machine does not.

@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "base/object.h"
+#include "base/op_warnings.h"
 #include "pytree/leaf.h"
 
 #include <torch/csrc/Dtype.h>
@@ -115,10 +116,14 @@ int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
 }
 
 void run_program(const Specialization &specialization, torch::jit::Stack &stack) {
-  std::optional<pybind11::gil_scoped_release> released;
-  if (specialization.runs_without_gil())
-    released.emplace();
-  specialization.program->run(stack);
+  OpWarnings warnings;
+  {
+    std::optional<pybind11::gil_scoped_release> released;
+    if (specialization.runs_without_gil())
+      released.emplace();
+    specialization.program->run(stack);
+  }
+  warnings.give();
 }
 
 int traverse_specialization(const Specialization &s, visitproc visit, void *arg) {

@@ -185,7 +185,6 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
   const Tensors inputs{at::ones({4, 3})};
   Guards guards(stack_of(inputs));
-  guards.forbid_gradients();
   const auto holds = [&](const at::Tensor &t) { return guards.hold(stack_of({t})); };
   EXPECT_TRUE(holds(at::zeros({4, 3})));
   EXPECT_FALSE(holds(at::zeros({3, 4})));
@@ -199,12 +198,11 @@ TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
   EXPECT_FALSE(Guards::can_be_recorded({c10::IValue("text")}));
 }
 
-TEST(Guards, WhatRequiresGradServesUnlessItMayBeRecorded) {
+TEST(Guards, WhatRequiresGradHasATapeOfItsOwn) {
   const auto inputs = stack_of({at::ones({3}).set_requires_grad(true)});
   Guards guards(inputs);
   EXPECT_TRUE(guards.hold(inputs));
-  guards.forbid_gradients();
-  EXPECT_FALSE(guards.hold(inputs));
+  EXPECT_FALSE(guards.hold(stack_of({at::ones({3})})));
 }
 
 TEST(Guards, NumbersAreOfTheSameType) {

@@ -99,6 +99,12 @@ CASES = {
         (torch.arange(4),),
         (torch.arange(4) + 9,),
     ),
+    "view by strides": (lambda a: (a * 2).view(-1), (torch.ones(2, 3),), (torch.ones(3, 2).t(),)),
+    "view_as_complex": (
+        lambda a: torch.view_as_complex(a * 2),
+        (torch.ones(2, 2),),
+        (torch.ones(2, 2).t(),),
+    ),
     "cholesky in a block": (
         lambda a: torch.linalg.cholesky(a) if a.sum() != 0 else a,
         (EYE,),
@@ -168,3 +174,28 @@ def test_memory_that_is_not_there():
     f = tracehost.function(body)
     expected, got = caught(body, (torch.ones(2),)), caught(f, (torch.ones(2),))
     assert type(got) is type(expected) and str(got) == str(expected)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda a: (a * 2).view(-1),
+        lambda a: torch.view_as_complex(a * 2),
+        lambda a: (a * 2).view(torch.float64),
+        lambda a: (a * 2).view(4).numel(),
+    ],
+)
+def test_an_error_by_strides_of_what_nobody_uses(op):
+    """The view's values are not used, and the body asks whether there is one."""
+
+    def body(a):
+        try:
+            op(a)
+        except RuntimeError:
+            return a * 3
+        return a * 1
+
+    f = tracehost.function(body)
+    good, bad = torch.ones(2, 2), torch.ones(2, 4)[:, ::2].t()
+    for x in (good, good, bad, good, good, good, bad, good):
+        assert torch.equal(f(x), body(x))
