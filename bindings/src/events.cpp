@@ -106,6 +106,7 @@ std::vector<std::string> event_lines() {
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none(), py::arg("graphs") = false);
   module.def("report_rows", &rows, py::arg("advised") = false);
+  module.def("retraces", [] { return report::ledger().retraces(); });
   module.def("event_lines", &event_lines);
   module.def("open_events", &report::open_events, py::arg("path"), py::arg("child"));
   module.def("write_event", &report::write_event);

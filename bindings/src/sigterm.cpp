@@ -2,8 +2,8 @@
 
 #include "base/forget_error.h"
 
-#include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,75 +17,81 @@ namespace {
 
 namespace py = pybind11;
 
-constexpr auto kPatience = std::chrono::seconds(2);
-int wakes[2] = {-1, -1};       ///< a pipe: the handler writes, the thread reads
+constexpr auto kForTheGil = std::chrono::seconds(2), kForTheFiles = std::chrono::seconds(30);
+sem_t arrivals;                ///< posted by the handler; needs no descriptor
 std::atomic<pid_t> owner{0};   ///< the process that writes
 std::atomic<bool> came{false}; ///< the signal
+std::atomic<bool> has_gil{false};
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a handler reads it");
 
-void set_default() {
+/// The default ends the process, though another handler has come since, which has called this one.
+void end() {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGTERM, &action, nullptr);
+  ::kill(::getpid(), SIGTERM);
 }
 
 /// Runs in the signal's context.
 void on_sigterm(int) {
   const int error = errno;
   if (owner != ::getpid()) { // between a fork and an exec
-    set_default();
-    ::raise(SIGTERM);
-    return;
-  }
-  came = true;
-  if (const char byte = 0; ::write(wakes[1], &byte, 1) != 1) {
-    set_default();
-    ::kill(::getpid(), SIGTERM);
+    end();
+  } else {
+    came = true;
+    ::sem_post(&arrivals);
   }
   errno = error;
 }
 
-bool is_ours() {
-  struct sigaction now = {};
-  return ::sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler == &on_sigterm;
-}
-
-void end() {
-  if (is_ours())
-    set_default();
-  ::kill(::getpid(), SIGTERM);
+void end_after(std::chrono::seconds patience, bool unless_has_gil) {
+  std::thread([=] {
+    std::this_thread::sleep_for(patience);
+    if (!unless_has_gil || !has_gil)
+      end();
+  }).detach();
 }
 
 void write_and_end(PyObject *write) {
-  std::thread([] {
-    std::this_thread::sleep_for(kPatience);
-    end();
-  }).detach();
+  end_after(kForTheGil, /*unless_has_gil=*/true);
+  end_after(kForTheFiles, /*unless_has_gil=*/false);
   const PyGILState_STATE state = PyGILState_Ensure(); // does not return where Python has ended
+  has_gil = true;
   Py_XDECREF(PyObject_CallNoArgs(write));
   forget_error();
   PyGILState_Release(state);
   end();
 }
 
-/// Threads made here take no signals: those are for the threads of the program.
+/// Its threads take no signals: those are for the threads of the program.
 void start_thread(PyObject *write) {
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([write] {
-    char byte = 0;
-    while (::read(wakes[0], &byte, 1) < 0 && errno == EINTR) {
+  struct Blocked {
+    Blocked() {
+      sigset_t all;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);
     }
-    write_and_end(write);
+    ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before;
+  } const blocked;
+  std::thread([write] {
+    while (::sem_wait(&arrivals) != 0) {
+    }
+    try {
+      write_and_end(write);
+    } catch (const std::exception &) { // no further thread
+      end();
+    }
   }).detach();
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void in_child() {
   came = false;
-  if (is_ours())
-    set_default();
+  struct sigaction now = {};
+  if (::sigaction(SIGTERM, nullptr, &now) != 0 || now.sa_handler != &on_sigterm)
+    return;
+  now.sa_handler = SIG_DFL;
+  ::sigaction(SIGTERM, &now, nullptr);
 }
 
 /// A call that the signal cut short may have led to the program's end. Runs when Python has ended.
@@ -94,12 +100,12 @@ void at_end() {
     end();
 }
 
-/// `write`: called at most once. Nothing where SIGTERM has a handler, or is ignored. Once for the
-/// process.
+/// `write`: called at most once. Nothing where SIGTERM has a handler, or is ignored, as the kernel
+/// does for the first process of a container. Once for the process.
 void at_sigterm(const py::function &write) {
   struct sigaction action = {};
-  if (::sigaction(SIGTERM, nullptr, &action) != 0 || action.sa_handler != SIG_DFL ||
-      ::pipe2(wakes, O_CLOEXEC) != 0)
+  if (::getpid() == 1 || ::sigaction(SIGTERM, nullptr, &action) != 0 ||
+      action.sa_handler != SIG_DFL || ::sem_init(&arrivals, 0, 0) != 0)
     return;
   owner = ::getpid();
   start_thread(py::object(write).release().ptr());

@@ -9,7 +9,8 @@
 /// C code to return. Answer: a handler below Python's wakes a thread. The thread asks for the GIL,
 /// writes, restores the default and raises the signal again: the status is -15, as without it.
 /// Where the GIL does not come within two seconds, nothing is written. A handler of the program
-/// replaces this one; a forked child has the default.
+/// replaces this one; a forked child has the default. The first process of a container has none of
+/// this: the kernel ignores the default there.
 
 namespace tracehost::python {
 

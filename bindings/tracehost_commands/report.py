@@ -19,9 +19,14 @@ class Options:
 def main(words: list[str], files: list[str]) -> int:
     options = read(Options, words)
     file = only(files, "'report' takes one FILE")
-    output = options.output or os.path.splitext(file)[0] + ".html"
+    # A child's run.jsonl.71 has a page of its own.
+    output = options.output or (
+        file if file.endswith(".html") else file.removesuffix(".jsonl") + ".html"
+    )
     if not output.endswith((".html", ".json")):
         raise UsageError(f"--output takes a name that ends in .html or .json, got '{output}'")
+    if os.path.exists(output) and os.path.samefile(file, output):
+        raise UsageError(f"'{file}' would be overwritten; name another file by --output")
     try:
         with open(file, encoding="utf-8", errors="replace") as lines:
             made = run.of_lines(lines)
@@ -30,8 +35,8 @@ def main(words: list[str], files: list[str]) -> int:
     except ValueError as error:
         raise CommandError(f"'{file}' was not written by --events: {error}") from None
     try:
-        with open(output, "w", encoding="utf-8") as to:
-            to.write(_text(output, made))
+        with open(output, "wb") as to:
+            to.write(_text(output, made).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"cannot write '{output}': {error.strerror}") from None
     return 0

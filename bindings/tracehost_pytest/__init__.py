@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 _TRACES = pytest.StashKey[int]()
+_PROPERTY = "tracehost traces"
 _MOST_ROWS = 20
 
 
@@ -35,10 +36,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "no_retraces: fail if a call of the test traces a Function again",
     ):
         config.addinivalue_line("markers", line)
-    config.stash[_ROWS] = []
-
-
-_ROWS = pytest.StashKey[list[tuple[str, int, float]]]()
 
 
 def _monitor() -> Any:
@@ -54,25 +51,33 @@ def _sums() -> tuple[int, float]:
     return int(sums["traces"]), float(sums["ms"])
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Any:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_TRACES] = _sums()[0]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     most = _most_traces(item)
     before, ms = _sums()
-    item.stash[_TRACES] = before
     retraces = _monitor().Retraces() if _monitor() else None
-    result = yield
+    outcome: Any = yield
     traces, now = _sums()
     if traces > before:
-        item.config.stash[_ROWS].append((item.nodeid, traces - before, now - ms))
+        item.user_properties.append((_PROPERTY, (traces - before, round(now - ms, 1))))
+    if outcome.excinfo:
+        return
+    text = ""
     if most is not None and traces - before > most:
-        pytest.fail(
-            _monitor().listed(traces - before, f"{most} allowed (max_traces)"), pytrace=False
-        )
-    if item.get_closest_marker("no_retraces") and _monitor():
+        text = _monitor().listed(traces - before, f"{most} allowed (max_traces)")
+    elif item.get_closest_marker("no_retraces") and _monitor():
         text = (retraces or _monitor().Retraces(at_start=True)).found()
-        if text:
-            pytest.fail(text, pytrace=False)
-    return result
+    if text:
+        force = getattr(outcome, "force_exception", None)  # from pluggy 1.1 on
+        error = pytest.fail.Exception(text, pytrace=False)
+        if force is None:
+            raise error
+        force(error)
 
 
 def _most_traces(item: pytest.Item) -> int | None:
@@ -104,7 +109,14 @@ def tracehost_traces(request: pytest.FixtureRequest) -> Iterator[Callable[[], li
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    rows = config.stash[_ROWS]
+    rows = [
+        (report.nodeid, *value)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"  # also from the workers of pytest-xdist
+        for name, value in report.user_properties
+        if name == _PROPERTY
+    ]
     if not config.getoption("--tracehost") or not rows:
         return
     terminalreporter.section("traces of tracehost")

@@ -1,6 +1,7 @@
 #include "cli/settings.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,7 +72,10 @@ void set(const std::string &name, const std::string &value) {
 
 // Found out before the program runs: after an hour of training it would be too late.
 void check_writable(const std::string &file, const std::string &said_by) {
-  const bool was_there = ::access(file.c_str(), F_OK) == 0;
+  struct stat now = {};
+  const bool was_there = ::stat(file.c_str(), &now) == 0;
+  if (was_there && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode))
+    return; // a pipe's reader would see its end
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0)
     throw UsageError("cannot write '" + file + "' (" + said_by + "): " + std::strerror(errno) +
@@ -99,7 +103,12 @@ void check_output(const Given &given) {
     check_writable(file, given.origin);
 }
 
-// What is done at exit is done by this process, not by its children: the variable names it.
+// What is done at exit, of a run.
+bool has_owner(const OptionEntry &option) {
+  return option.kind == Kind::output || option.name == "max-retraces";
+}
+
+// It is done by this process, not by its children: the variable names it.
 void apply_owner(const Given &given) {
   const auto name = variable(*given.option, Command::run);
   const auto owner = name + "_PID";
@@ -152,16 +161,18 @@ std::string full_name(const OptionEntry &option, Command command) {
 }
 
 void apply(Settings &settings) {
-  // What an option excludes is not to reach the program as a variable.
+  // What an option excludes is not to reach the program as a variable. Nor is a file of `run` to be
+  // written by another command.
   for (const auto &option : options())
-    if (is_shared(option) && is_setting(option) && applies(option, settings.command) &&
+    if (is_shared(option) && is_setting(option) &&
+        (applies(option, settings.command) || has_owner(option)) &&
         settings.find(option.name) == nullptr)
       ::unsetenv(variable(option, Command::run).c_str());
   for (auto &given : settings.given) {
     if (!is_shared(*given.option) || given.values.empty())
       continue;
     make_absolute(given);
-    if (given.option->kind == Kind::output || given.option->name == "max-retraces")
+    if (has_owner(*given.option))
       apply_owner(given);
     if (given.option->name == "trace" || given.option->name == "intercept")
       apply_interception(given, settings.command);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace tracehost::report {
 namespace {
@@ -21,19 +23,38 @@ constexpr int kOff = -1;      ///< open_events() was not called, or the file can
 constexpr int kUnopened = -2; ///< this child's file
 constexpr int kOpening = -3;  ///< by another thread
 std::atomic<int> descriptor{kOff};
+std::atomic<dev_t> device{0}; ///< with `node`, the file: a program may close what it did not open
+std::atomic<ino_t> node{0};
+std::atomic<bool> is_cut{false};    ///< the last line was not written whole
 std::string *stream_path = nullptr; ///< never destroyed: threads may write while the process ends
+
+/// Remembers which file it is.
+int checked(int made) {
+  struct stat now = {};
+  if (made >= 0 && ::fstat(made, &now) == 0) {
+    device = now.st_dev;
+    node = now.st_ino;
+  }
+  return made;
+}
+
+int opened(const std::string &path) {
+  return checked(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+}
+
+/// Whether the descriptor is still that of the file.
+bool is_still(int given) {
+  struct stat now = {};
+  return ::fstat(given, &now) == 0 && now.st_dev == device && now.st_ino == node;
+}
 
 /// Runs in the child of a fork(), which has one thread.
 void forget_parents_file() {
   if (descriptor.load() == kOff)
     return;
-  if (descriptor.load() >= 0)
+  if (descriptor.load() >= 0 && is_still(descriptor.load()))
     ::close(descriptor.load());
   descriptor = kUnopened;
-}
-
-int opened(const std::string &path) {
-  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
 }
 
 /// The descriptor to write to; kOff: none.
@@ -95,7 +116,7 @@ std::string line_of(const HistoryEntry &entry) {
 
 void open_events(const std::string &path, bool child) {
   if (path == "-") {
-    descriptor = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    descriptor = checked(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0));
     return;
   }
   stream_path = new std::string(path);
@@ -113,17 +134,24 @@ void open_events(const std::string &path, bool child) {
 bool writes_events() noexcept { return descriptor.load(std::memory_order_relaxed) != kOff; }
 
 void write_event(std::string line) noexcept {
+  const int error = errno;
   const int to = current();
   if (to == kOff)
     return;
+  if (!is_still(to)) {
+    descriptor = kOff;
+    return;
+  }
   try {
-    line += '\n';
+    line = (is_cut.exchange(false) ? "\n" : "") + std::move(line) + "\n";
   } catch (const std::bad_alloc &) {
     return;
   }
-  const int error = errno;
-  while (::write(to, line.data(), line.size()) < 0 && errno == EINTR) {
-  }
+  ssize_t written = 0;
+  do
+    written = ::write(to, line.data(), line.size());
+  while (written < 0 && errno == EINTR);
+  is_cut = written >= 0 && static_cast<std::size_t>(written) < line.size();
   errno = error;
 }
 

@@ -8,8 +8,9 @@
 ///
 /// A line is one write(2) to a file opened for appending. So lines of several threads do not mix,
 /// and a line that was written stays after a kill. A forked child has a file of its own, FILE.PID,
-/// from its first event on. Where a line cannot be written, on a full disk, it is lost and the
-/// program runs on. docs/operations/events.schema.json has the fields.
+/// from its first event on. Where a line cannot be written whole, on a full disk, it is lost and
+/// the program runs on. So are all lines after the program has closed the file's descriptor.
+/// docs/operations/events.schema.json has the fields.
 
 namespace tracehost::report {
 

@@ -90,7 +90,8 @@ HistoryEntry entry_of(const FailEvent &event) {
 HistoryEntry entry_of(const MismatchEvent &event) {
   HistoryEntry made = started(HistoryEntry::Kind::mismatch, *event.function, event.call);
   made.signature = shortened(event.signature);
-  made.text = event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit;
+  made.text =
+      shortened(event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit);
   made.hits = event.hits;
   return made;
 }

@@ -48,7 +48,7 @@ struct HistoryEntry {
 };
 const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
 
-/// The entries of events. Texts are cut at `most_text` bytes.
+/// The entries of events. Texts but those of warnings are cut at `most_text` bytes.
 inline constexpr std::size_t most_text = 1000;
 HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
 HistoryEntry entry_of(const EvictEvent &event);

@@ -22,6 +22,7 @@ struct Ledger::State {
   mutable std::mutex mutex;
   std::unordered_map<std::uint64_t, Site> sites; ///< by site_key
   std::uint64_t stamp = 0;
+  std::uint64_t retraces = 0;         ///< of the process
   std::size_t forget_at = most_sites; ///< more where more are alive
   History history;
   std::vector<Row> forgotten; ///< at most one: the sums of sites dropped
@@ -88,7 +89,9 @@ void Ledger::on(const TraceEvent &event) {
   {
     const std::lock_guard lock(state_->mutex);
     SiteLog &site = state_->site(*event.function);
+    const std::uint64_t before = site.caused();
     origin = site.on(event);
+    state_->retraces += site.caused() - before;
     limit = site.limit();
   }
   state_->remember(entry_of(event, origin, limit));
@@ -139,6 +142,11 @@ std::vector<Row> Ledger::rows(bool advised) const {
   std::sort(rows.begin(), rows.end(),
             [](const Row &a, const Row &b) { return a.function < b.function; });
   return rows;
+}
+
+std::uint64_t Ledger::retraces() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->retraces;
 }
 
 std::string Ledger::table() const { return report::table(rows()); }

@@ -43,6 +43,8 @@ public:
                                     bool graphs = false) const;
   /// What the Functions of each definition site did, by name. `advised`: with Row::advice.
   std::vector<Row> rows(bool advised = false) const;
+  /// Row::retraces of all Functions since the process began: reset() leaves it.
+  std::uint64_t retraces() const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
   std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).

@@ -25,6 +25,7 @@ public:
 
   void add(std::shared_ptr<const Counters> function);
   TraceRecord::Origin on(const TraceEvent &event);
+  std::uint64_t caused() const { return caused_; } ///< as Row::retraces
   void on(const EvictEvent &event);
   void on(const FailEvent &event) { failures_ += !event.went_on && !event.rejected; }
 

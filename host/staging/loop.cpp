@@ -133,6 +133,8 @@ void Loop::body(const Varying &varying,
 }
 
 std::optional<at::Tensor> row_count(const at::Tensor &t) {
+  if (!trace::recording()) // given up: the body runs on without a graph
+    return std::nullopt;
   jit::Value *value = trace::value_of(t);
   if (!trace::has_dynamic_sizes() && !trace::is_inexact(value))
     return std::nullopt;

@@ -257,7 +257,7 @@ private:
   void add_output(const jit::Value &output) {
     const c10::IValue &value = values_.at(&output);
     if (value.isTensor() && value.toTensor().requires_grad() && !value.toTensor().is_leaf())
-      give_up("records gradients");
+      give_up("a result records gradients: return its detach()");
     if (value.isTensor() && value.toTensor().defined() && grad_of(value.toTensor()).defined() &&
         output.node() != graph_.param_node())
       give_up("a result with a .grad");

@@ -201,6 +201,9 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.is_item = name == "aten::item" || name == "aten::_local_scalar_dense";
   t.random = shapes::draws(op);
   t.raises = may_raise(name);
+  t.statistics =
+      std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                  [](const c10::Argument &argument) { return argument.name() == "running_mean"; });
   t.literal = kLiteral.contains(name);
   t.takes_number = name == "aten::index_put_" || name == "aten::fill_";
   t.splits = kSplits.contains(name);

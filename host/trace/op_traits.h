@@ -11,6 +11,7 @@ struct OpTraits {
   bool is_item = false;      ///< t.item(), by either of its ops
   bool random = false;       ///< draws from a generator
   bool raises = false;       ///< some values make it raise
+  bool statistics = false;   ///< batch_norm and its kin: may write some, which no schema says
   bool literal = false;      ///< an op that torch.tensor() and its kin end with
   bool takes_number = false; ///< `x[i, j] = 1.0`: a 0-dim tensor that torch made of the number
   bool splits = false;       ///< returns as many tensors as its input has sizes

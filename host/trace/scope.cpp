@@ -321,7 +321,8 @@ void Scope::after(const c10::OperatorHandle &op, jit::Stack &stack) {
     settle_numbers(&op); // while the op's node is the last
   const OpTraits &of = traits(op);
   const bool raises = depth < under_way_.size() && under_way_[depth].raises;
-  const bool kept = of.random || of.functional || (raises && !of.writes);
+  const bool kept =
+      of.random || of.functional || (of.statistics && depth == 0) || (raises && !of.writes);
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
   each_tensor(results_of(op, stack), [&](const at::Tensor &t) {
     if (!state->hasValue(t))

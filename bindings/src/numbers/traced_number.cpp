@@ -210,7 +210,11 @@ void add_traced_number(py::module_ &m) {
   m.def("_number_is_size", &is_live_size);
   m.def("_number_is_read", &is_read);
   m.def("_number_tensor", &trace::tensor_of_number);
-  m.def("_read_number", [](const at::Tensor &t) { return wrap(read_number(t)); });
+  m.def("_read_number", [](const at::Tensor &t) -> py::object {
+    if (!trace::recording()) // the body runs on without a graph
+      return py::cast(t).attr("item")();
+    return wrap(read_number(t));
+  });
   m.def("_can_be_read",
         [](const at::Tensor &t) { return can_be_read(t) && trace::traces_reads(); });
   m.def("_number_is_constant", &trace::is_constant_number);

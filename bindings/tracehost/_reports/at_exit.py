@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -18,7 +19,6 @@ from . import run
 from .report import report
 
 _PROCESS = os.getpid()
-_written = False
 
 
 def install() -> None:
@@ -28,33 +28,45 @@ def install() -> None:
         OSError: the file of `--events` cannot be written.
         ValueError: TRACEHOST_MAX_RETRACES is no whole number.
     """
-    writers = [*_events(), *_metrics(), *_report(), *_limit()]
+    writers = [*_limit(), *_events(), *_metrics(), *_report()]
     if not writers:
         return
+    one_at_a_time = threading.Lock()
 
     def write_all() -> None:
-        global _written
-        if _written or os.getpid() != _PROCESS:  # a forked child runs the handlers, too
+        if os.getpid() != _PROCESS:  # a forked child runs the handlers, too
             return
-        _written = True
-        for write in writers:
-            write()
+        with one_at_a_time:  # at exit and at SIGTERM: the second one waits for the files
+            for write in writers:
+                write()
+            writers.clear()
 
     atexit.register(write_all)
     _tracehost.at_sigterm(write_all)
 
 
 def _value(variable: str) -> str:
-    """Of this process; empty: not set, or another process writes."""
-    owner = os.environ.get(f"{variable}_PID", str(_PROCESS))
-    return os.environ.get(variable, "") if owner == str(_PROCESS) else ""
+    """Of this process; empty: not set, or another process writes. Under plain python nobody has said whose it is."""
+    value = os.environ.get(variable, "")
+    if not value:
+        return ""
+    owner = os.environ.setdefault(f"{variable}_PID", str(_PROCESS))
+    return value if owner == str(_PROCESS) else ""
+
+
+def _file(variable: str) -> str:
+    """The same for a path, which children may see from another folder."""
+    value = _value(variable)
+    if value not in ("", "-"):
+        value = os.environ[variable] = os.path.abspath(value)
+    return value
 
 
 def _events() -> list[Callable[[], None]]:
+    is_first = bool(_file("TRACEHOST_EVENTS"))
     path = os.environ.get("TRACEHOST_EVENTS")
     if not path:
         return []
-    is_first = bool(_value("TRACEHOST_EVENTS"))
     _tracehost.open_events(path, not is_first)
     if not is_first:
         return []
@@ -63,12 +75,12 @@ def _events() -> list[Callable[[], None]]:
 
 
 def _metrics() -> list[Callable[[], None]]:
-    target = _value("TRACEHOST_METRICS_FILE")
+    target = _file("TRACEHOST_METRICS_FILE")
     return [lambda: _write(target, "metrics file", _tracehost.metrics)] if target else []
 
 
 def _report() -> list[Callable[[], None]]:
-    target = _value("TRACEHOST_REPORT")
+    target = _file("TRACEHOST_REPORT")
     if not target:
         return []
     started = time.time()  # before the program runs
@@ -90,12 +102,12 @@ def _limit() -> list[Callable[[], None]]:
     text = _value("TRACEHOST_MAX_RETRACES")
     if not text:
         return []
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.removeprefix("+").isdigit()):
         raise ValueError(f"TRACEHOST_MAX_RETRACES takes a whole number, got {text!r}")
     most = int(text)
 
     def check() -> None:
-        count = sum(row["retraces"] for row in _tracehost.report_rows())
+        count = _tracehost.retraces()
         if count > most:
             sys.stderr.write(_over(count, most))
             os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)  # the host reads it: exit code 3
@@ -113,17 +125,21 @@ def _over(count: int, most: int) -> str:
 
 
 def _write(target: str, what: str, text: Callable[[], str]) -> None:
-    """A full disk, or a page that cannot be made, does not fail the program."""
+    """No fault here fails the program, or keeps another file from being written."""
     try:
-        made = text()
+        made = text().encode("utf-8", "backslashreplace")
         if target == "-":
-            sys.stderr.write(made)
+            sys.stderr.write(made.decode())
             return
-        with open(target, "w", encoding="utf-8") as file:
+        with open(target, "wb") as file:
             file.write(made)
     except OSError as error:
         sys.stderr.write(f"tracehost: the {what} can't be written to {target}: {error.strerror}\n")
     except ImportError as error:
         sys.stderr.write(
             f"tracehost: the {what} {target} needs Jinja2, which can't be imported: {error}\n"
+        )
+    except Exception as error:
+        sys.stderr.write(
+            f"tracehost: the {what} {target} can't be made: {type(error).__name__}: {error}\n"
         )

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .. import _tracehost
 from .._cells import in_cells
 from .._errors import RetraceWarning, TraceError
 from .._tracehost import Function
-from .report import Event, latest_traces, retraces, sums
+from .report import Event, latest_traces, retraces, sums  # noqa: F401  (sums: for tracehost_pytest)
 
 
 def function_of(function: Any, who: str) -> Function:
@@ -62,12 +63,12 @@ class Retraces:
     """
 
     def __init__(self, at_start: bool = False) -> None:
-        self._before = 0 if at_start else sums()["retraces"]
+        self._before = 0 if at_start else _tracehost.retraces()
 
     def found(self) -> str:
         """`2 retraces, 0 allowed:` and a line for each of them; empty: there were none."""
-        count = sums()["retraces"] - self._before
-        if count <= 0:
+        count = _tracehost.retraces() - self._before
+        if not count:
             return ""
         head = f"{'1 retrace' if count == 1 else f'{count} retraces'}, none allowed:"
         return "\n".join([head, *_rows(retraces(count), count)])

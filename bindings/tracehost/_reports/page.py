@@ -1,6 +1,6 @@
 """A run as one page: `tracehost --report=run.html`, `tracehost report run.jsonl`.
 
-The page is one file without scripts and links. It shows the Functions by cost. Of each it shows the causes and fixes,
+The page is one file without scripts, and without links to others. It shows the Functions by cost. Of each it shows the causes and fixes,
 the traces on a line of time, and the source with the lines marked that traced again. All texts are escaped by Jinja2.
 """
 
@@ -151,7 +151,9 @@ def _sources(place: dict[str, Any] | None, traces: list[dict[str, Any]]) -> list
 
 
 def _source(file: str, number: int, marked: dict[int, int], is_definition: bool) -> dict[str, Any]:
-    lines = linecache.getlines(file)
+    lines = (
+        linecache.getlines(file) if file.endswith(".py") else []
+    )  # not any file that a line names
     first = number if is_definition else max(1, number - AROUND)
     last = _end_of_block(lines, number) if is_definition else number + AROUND
     shown = [

@@ -31,7 +31,8 @@ Run = dict[str, Any]
 def line(record: dict[str, Any]) -> str:
     """A record as a line of the events file, without a newline."""
     stamp = {"version": VERSION, "time": time.time(), "pid": os.getpid()}
-    return json.dumps({**stamp, **record}, ensure_ascii=False, separators=(",", ":"))
+    made = json.dumps({**stamp, **record}, ensure_ascii=False, separators=(",", ":"))
+    return made.encode("utf-8", "backslashreplace").decode()  # an argument may be no text
 
 
 def start() -> dict[str, Any]:
@@ -65,7 +66,7 @@ def of_this_process(started: float) -> Run:
 
 
 def of_lines(lines: Iterable[str]) -> Run:
-    """Of a file of `--events`. A last line that is not whole is left out.
+    """Of a file of `--events`. A line that was not written whole, as the disk was full, is left out.
 
     Raises:
         ValueError: the number of the line, and what is wrong with it.
@@ -75,15 +76,25 @@ def of_lines(lines: Iterable[str]) -> Run:
         try:
             record = json.loads(one)
         except ValueError:
-            if not one.endswith("\n"):  # the disk was full, or the machine stopped
-                break
+            if one.startswith('{"version":'):
+                continue
             raise ValueError(f"line {number} is no JSON: {one[:60]!r}") from None
-        if not isinstance(record, dict) or "event" not in record:
+        if isinstance(record, dict) and record.get("version", VERSION) != VERSION:
+            raise ValueError(f"line {number} has version {record['version']!r}, not {VERSION}")
+        if not _is_event(record):
             raise ValueError(f"line {number} is no event: {one[:60]!r}")
-        if record.get("version") != VERSION:
-            raise ValueError(f"line {number} has version {record.get('version')!r}, not {VERSION}")
         records.append(record)
     return _of_records(records)
+
+
+def _is_event(record: Any) -> bool:
+    """Whether it has what is read of each event here."""
+    kind = record.get("event") if isinstance(record, dict) else None
+    of_function = {"function", "site", "definition"}
+    needs = {"start": {"program"}, "functions": {"functions"}}.get(str(kind), of_function)
+    if kind == "trace":
+        needs = of_function | {"call", "signature", "causes", "ms", "ops", "requested"}
+    return kind is not None and needs | {"time", "pid", "version"} <= record.keys()
 
 
 def _of_records(records: list[dict[str, Any]]) -> Run:
@@ -97,10 +108,21 @@ def _of_records(records: list[dict[str, Any]]) -> Run:
         "pid": records[0]["pid"] if records else None,
         "started": first.get("time", times[0] if times else None),
         "ended": last["time"] if last else None,
-        "functions": _by_cost(last["functions"] if last else _counted(events)),
+        "functions": _by_cost(_rows(events, last["functions"] if last else None)),
         "events": events,
         "earlier": 0,
     }
+
+
+def _rows(events: list[dict[str, Any]], known: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Those of the end, and of Functions that were forgotten by then: their sum is in a row without a site."""
+    counted = _counted(events)
+    if known is None:
+        return counted
+    sites = {row["site"] for row in known}
+    return [row for row in known if row["site"]] + [
+        row for row in counted if row["site"] not in sites
+    ]
 
 
 def _counted(events: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -28,7 +28,9 @@ def apply() -> None:
     if limit == "error":
         warnings.filterwarnings("error", category=RetraceWarning)
     elif limit:
-        if limit != "off" and not (limit.isascii() and limit.isdigit() and int(limit)):
+        if limit != "off" and not (
+            limit.isascii() and limit.removeprefix("+").isdigit() and int(limit)
+        ):
             raise ValueError(
                 f"TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got {limit!r}"
             )

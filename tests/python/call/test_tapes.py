@@ -546,4 +546,4 @@ def test_a_recording_warns_of_nothing(capfd):
             for _ in range(6):
                 f(torch.ones(3))
         said.append(capfd.readouterr().err.count("degrees of freedom"))
-    assert said[0] == said[1] > 0
+    assert said == [0, 0]

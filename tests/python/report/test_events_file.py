@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import ROOT, clean_environment
+from conftest import PYTHON, ROOT, clean_environment
 
 SCHEMA = json.loads((ROOT / "docs/operations/events.schema.json").read_text())
 RUN_SCHEMA = json.loads((ROOT / "docs/operations/run.schema.json").read_text())
@@ -226,12 +226,12 @@ count(torch.tensor(2**62))
 
 
 @pytest.mark.parametrize("code", [IN_PYTHON, IN_C, IN_A_GRAPH])
-def test_figures_are_written_at_sigterm(host, tmp_path, code):
-    status, text = ended(
-        host, tmp_path, "step(torch.ones(1))\n" + code, "--events=run.jsonl", "--report"
-    )
-    assert status == -signal.SIGTERM
-    assert text.startswith("function")
+@pytest.mark.parametrize("report", ["run.txt", "run.html"])
+def test_figures_are_written_at_sigterm(host, tmp_path, code, report):
+    code = "step(torch.ones(1))\n" + code
+    status, text = ended(host, tmp_path, code, "--events=run.jsonl", f"--report={report}")
+    assert (status, text) == (-signal.SIGTERM, "")
+    assert "step (net.py:4)" in (tmp_path / report).read_text()
     assert kinds(written(tmp_path / "run.jsonl"))[-1] == "functions"
 
 
@@ -265,8 +265,9 @@ import ctypes
 print("ready", flush=True)
 ctypes.CDLL(None).sleep(1000)  # ends at any signal
 """
-    status, text = ended(host, tmp_path, code, "--report")
-    assert (status, text) == (-signal.SIGTERM, "tracehost: no Function was called.\n")
+    status, text = ended(host, tmp_path, code, "--report=run.html")
+    assert (status, text) == (-signal.SIGTERM, "")
+    assert "No Function was called." in (tmp_path / "run.html").read_text()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -316,4 +317,103 @@ def test_other_forms_of_a_report(run_host):
     assert done.returncode == 2
     assert done.stderr.endswith(
         "run.pdf' (--report) ends in '.pdf'; a report is .html, .json or .txt\n"
+    )
+
+
+def test_a_handler_that_calls_the_one_before(host, tmp_path):
+    code = "import faulthandler, signal\nfaulthandler.register(signal.SIGTERM, chain=True)\n"
+    status, _ = ended(host, tmp_path, code + IN_PYTHON, "--report=run.txt")
+    assert status == -signal.SIGTERM and (tmp_path / "run.txt").exists()
+
+
+def test_a_program_that_closes_all_descriptors(run_host, tmp_path):
+    """What it opens then has their numbers, and gets no line of tracehost's."""
+    (tmp_path / "net.py").write_text(
+        STEP
+        + """
+import os
+os.closerange(3, 64)
+files = [open(f"own{n}", "w") for n in range(10)]
+step(torch.ones(1))
+"""
+    )
+    done = run_host("--events=run.jsonl", "--report=run.txt", "net.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.read_text() for path in tmp_path.glob("own*")] == [""] * 10
+    assert kinds(written(tmp_path / "run.jsonl")) == ["start"]
+    assert "step (net.py:4)" in (tmp_path / "run.txt").read_text()
+
+
+def test_other_commands_leave_the_files_of_a_run(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(STEP + "step(torch.ones(1))\n")
+    assert run_host("--events=run.jsonl", "net.py").returncode == 0
+    before = (tmp_path / "run.jsonl").read_bytes()
+    names = {"TRACEHOST_EVENTS": str(tmp_path / "run.jsonl"), "TRACEHOST_REPORT": str(tmp_path / "run.html")}  # fmt: skip
+    for words in (["report", "run.jsonl"], ["doctor"], ["help"]):
+        run_host(*words, env=names)
+        assert (tmp_path / "run.jsonl").read_bytes() == before
+    assert "step (net.py:4)" in (tmp_path / "run.html").read_text()
+
+
+def test_plain_python_and_its_children(tmp_path):
+    (tmp_path / "net.py").write_text(
+        STEP
+        + """
+import os, subprocess, sys
+os.chdir("below")
+step(torch.ones(1))
+if len(sys.argv) == 1:
+    print(subprocess.run([sys.executable, "../net.py", "child"], capture_output=True).returncode)
+"""
+    )
+    (tmp_path / "below" / "below").mkdir(parents=True)
+    done = subprocess.run(
+        [PYTHON, "net.py"],
+        cwd=tmp_path,
+        env=clean_environment(TRACEHOST_EVENTS="run.jsonl", TRACEHOST_REPORT="run.txt"),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+    assert kinds(written(tmp_path / "run.jsonl")) == ["start", "trace", "functions"]
+    (child,) = tmp_path.glob("run.jsonl.*")
+    assert kinds(written(child)) == ["trace"]
+    assert "step (net.py:4)" in (tmp_path / "run.txt").read_text()
+
+
+def test_arguments_that_are_no_text(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(STEP + "step(torch.ones(1))\n")
+    names = ("--events=run.jsonl", "--report=run.html", "--metrics-file=run.prom")
+    done = run_host(*names, "net.py", b"\xff")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert written(tmp_path / "run.jsonl")[0]["program"] == ["net.py", "\udcff"]
+    assert "step (net.py:4)" in (tmp_path / "run.html").read_text()
+
+
+def test_a_pipe_is_opened_once(host, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "net.py").write_text(STEP + "step(torch.ones(1))\n")
+    with (
+        subprocess.Popen(
+            ["cat", "pipe"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        ) as reader,
+        subprocess.Popen(
+            [host, "--events=pipe", "net.py"], cwd=tmp_path, env=clean_environment()
+        ) as program,
+    ):
+        text, _ = reader.communicate(timeout=100)
+        assert program.wait() == 0
+    assert kinds([json.loads(line) for line in text.splitlines()]) == [
+        "start",
+        "trace",
+        "functions",
+    ]
+
+
+def test_a_page_is_not_written_over_its_events(run_host, tmp_path):
+    (tmp_path / "run.html").write_text("")
+    done = run_host("report", "run.html")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "tracehost: 'run.html' would be overwritten; name another file by --output\n"
     )

@@ -111,6 +111,13 @@ def test_max_retraces_keeps_the_code_of_a_program_that_failed(run_host, tmp_path
     assert "2 retraces, 0 allowed (--max-retraces)\n" in done.stderr
 
 
+def test_reset_and_other_files_do_not_open_the_gate(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(RETRACES + "tracehost.reset()\n")
+    done = run_host("--max-retraces", "+1", "--report=/dev/full", "net.py")
+    assert done.returncode == 3
+    assert done.stderr.startswith("tracehost: 2 retraces, 1 allowed (--max-retraces)\n")
+
+
 def test_max_retraces_is_of_the_first_process_alone(run_host, tmp_path):
     (tmp_path / "net.py").write_text(
         "import subprocess, sys\nsys.exit(subprocess.run([sys.executable, 'child.py']).returncode)\n"
@@ -129,6 +136,17 @@ def test_retrace_warn_error(run_host, tmp_path):
         "RetraceWarning: 5 out of the last 5 calls to step (net.py:4) triggered retracing"
         in done.stderr
     )
+
+
+def test_no_retraces_counts_through_a_reset():
+    fresh = tracehost.function(lambda x: x * 8)
+    fresh(torch.ones(1))
+    with (
+        pytest.raises(AssertionError, match="1 retrace, none allowed"),
+        tracehost.testing.no_retraces(),
+    ):
+        fresh(torch.ones(2))
+        tracehost.reset()
 
 
 # The plug-in.
@@ -194,6 +212,7 @@ def test_marks_of_the_plug_in(tmp_path):
     assert "max_traces takes one number of traces, got ('2',) {}" in text
     summary = text.partition("traces of tracehost")[2]
     assert "     2 traces " in summary and "test_net.py::test_many" in summary
+    assert "test_that_fails" in summary.partition("short test summary")[0]
     assert "test_none" not in summary.partition("short test summary")[0]
 
 

@@ -114,7 +114,10 @@ def test_a_run_to_its_end():
 def test_a_run_that_was_killed():
     made = run.of_lines(lines_of([trace(101, []), trace(102, ["'x' was 1, is 2"])]))
     text = Reader(page(made)).text
-    assert "ended before its figures were written: calls and hits are not known" in text
+    assert (
+        "without figures at its end, as a child or a killed run has none: calls and hits are not known"
+        in text
+    )
     assert "? calls, ? hits, 2 traces, 1 of them again" in text
 
 
