@@ -10,7 +10,9 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 /// What the body reads of dynamic sizes: numbers, truths, strides.
 
@@ -187,10 +189,33 @@ bool DynamicSizes::is_size(const at::Tensor &t) {
   return is_size(value);
 }
 
+namespace {
+
+/// Whether the number comes from a tensor's values, if in part.
+bool is_of_values(const jit::Value *number) {
+  std::vector<const jit::Value *> open{number};
+  std::unordered_set<const jit::Value *> seen;
+  while (!open.empty()) {
+    const jit::Value *value = open.back();
+    open.pop_back();
+    const jit::Node *node = value->node();
+    if (node->kind() == c10::aten::item)
+      return true;
+    if (node->kind() == c10::prim::Param || node->kind() == c10::aten::size)
+      continue;
+    for (const jit::Value *input : node->inputs())
+      if (!input->type()->isSubtypeOf(*c10::TensorType::get()) && seen.insert(input).second)
+        open.push_back(input);
+  }
+  return false;
+}
+
+} // namespace
+
 bool DynamicSizes::is_size(jit::Value *value) {
   jit::Node *node = value->node();
   if (node->kind() == c10::prim::NumToTensor)
-    return true;
+    return !is_of_values(node->input());
   const Shadow::Entry &entry = shadow_.of(value);
   if (entry.has(SizePoints::real))
     return entry.at[0].isTensor() && entry.at[0].toTensor().defined() &&

@@ -370,7 +370,9 @@ def test_a_loss_with_its_graph_records_gradients():
     for _ in range(4):
         f(torch.ones(3)).backward()
     assert w.grad.tolist() == [4, 4, 4]
-    assert f.specializations()[0].runs_by == "the interpreter: records gradients"
+    assert f.specializations()[0].runs_by == (
+        "the interpreter: a result records gradients: return its detach()"
+    )
 
 
 def test_a_step_that_fails_leaves_what_eager_leaves():

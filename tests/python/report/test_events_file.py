@@ -232,7 +232,7 @@ def test_figures_are_written_at_sigterm(host, tmp_path, code, report):
     status, text = ended(host, tmp_path, code, "--events=run.jsonl", f"--report={report}")
     assert (status, text) == (-signal.SIGTERM, "")
     assert "step (net.py:4)" in (tmp_path / report).read_text()
-    assert kinds(written(tmp_path / "run.jsonl"))[-1] == "functions"
+    assert "functions" in kinds(written(tmp_path / "run.jsonl"))  # the graph runs meanwhile
 
 
 def test_c_code_that_keeps_the_lock_is_ended(host, tmp_path):
@@ -327,7 +327,7 @@ def test_a_handler_that_calls_the_one_before(host, tmp_path):
 
 
 def test_a_program_that_closes_all_descriptors(run_host, tmp_path):
-    """What it opens then has their numbers, and gets no line of tracehost's."""
+    """What it opens then has their numbers, and gets none of the events."""
     (tmp_path / "net.py").write_text(
         STEP
         + """
