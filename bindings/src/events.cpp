@@ -17,16 +17,29 @@ namespace {
 
 namespace py = pybind11;
 
+/// A name of a file may be no text: as os.fsdecode() has it.
+py::str text_of(const std::string &bytes) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
+}
+
+py::tuple texts_of(const std::vector<std::string> &all) {
+  py::tuple result(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    result[i] = text_of(all[i]);
+  return result;
+}
+
 py::dict fields(const report::HistoryEntry &entry) {
   py::dict result;
   result["kind"] = report::name(entry.kind);
-  result["function"] = entry.name;
-  result["definition"] = text(entry.definition);
-  result["call"] = text(entry.call);
-  result["signature"] = entry.signature;
-  result["causes"] = py::tuple(py::cast(entry.causes));
-  result["text"] = entry.text;
-  result["notes"] = py::tuple(py::cast(entry.notes));
+  result["function"] = text_of(entry.name);
+  result["definition"] = text_of(text(entry.definition));
+  result["call"] = text_of(text(entry.call));
+  result["signature"] = text_of(entry.signature);
+  result["causes"] = texts_of(entry.causes);
+  result["text"] = text_of(entry.text);
+  result["notes"] = texts_of(entry.notes);
   result["time"] = entry.time;
   result["ms"] = static_cast<double>(entry.nanoseconds) / 1e6;
   result["ops"] = entry.ops;
@@ -56,9 +69,9 @@ py::object place(const Site &site) {
   if (site.file.empty())
     return py::none();
   py::dict result;
-  result["file"] = site.file;
+  result["file"] = text_of(site.file);
   result["line"] = site.line;
-  result["text"] = text(site);
+  result["text"] = text_of(text(site));
   return result;
 }
 
@@ -74,15 +87,15 @@ py::list rows(bool advised) {
   py::list result;
   for (const auto &row : report::ledger().rows(advised)) {
     py::dict fields;
-    fields["function"] = row.function;
-    fields["qualified"] = row.qualified;
+    fields["function"] = text_of(row.function);
+    fields["qualified"] = text_of(row.qualified);
     fields["site"] = row.site;
     fields["definition"] = place(row.definition);
     for (const auto &[name, count] : counts)
       fields[name] = row.*count;
     fields["ms"] = static_cast<double>(row.nanoseconds) / 1e6;
-    fields["cause"] = row.cause;
-    fields["advice"] = row.advice;
+    fields["cause"] = text_of(row.cause);
+    fields["advice"] = text_of(row.advice);
     result.append(fields);
   }
   return result;
@@ -106,11 +119,15 @@ std::vector<std::string> event_lines() {
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none(), py::arg("graphs") = false);
   module.def("report_rows", &rows, py::arg("advised") = false);
-  module.def("retraces", [] { return report::ledger().retraces(); });
+  module.def("totals", [] {
+    const auto all = report::ledger().totals();
+    return py::make_tuple(all.traces, all.retraces, static_cast<double>(all.nanoseconds) / 1e6);
+  });
   module.def("event_lines", &event_lines);
   module.def("open_events", &report::open_events, py::arg("path"), py::arg("child"));
   module.def("write_event", &report::write_event);
-  module.def("metrics", [] { return report::prometheus(report::ledger().rows()); });
+  module.def("metrics", [] { return text_of(report::prometheus(report::ledger().rows())); });
+  module.def("report_table", [] { return text_of(report::ledger().table()); });
   module.def("set_retrace_limit", &report::set_retrace_limit);
 }
 

@@ -62,6 +62,5 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_events(m);
   tracehost::python::add_sigterm(m);
   m.def("note_kernels", &tracehost::tape::note_kernels, py::arg("replaces_cpu"));
-  m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

@@ -22,7 +22,7 @@ struct Ledger::State {
   mutable std::mutex mutex;
   std::unordered_map<std::uint64_t, Site> sites; ///< by site_key
   std::uint64_t stamp = 0;
-  std::uint64_t retraces = 0;         ///< of the process
+  Totals totals;
   std::size_t forget_at = most_sites; ///< more where more are alive
   History history;
   std::vector<Row> forgotten; ///< at most one: the sums of sites dropped
@@ -91,7 +91,9 @@ void Ledger::on(const TraceEvent &event) {
     SiteLog &site = state_->site(*event.function);
     const std::uint64_t before = site.caused();
     origin = site.on(event);
-    state_->retraces += site.caused() - before;
+    state_->totals.retraces += site.caused() - before;
+    ++state_->totals.traces;
+    state_->totals.nanoseconds += event.nanoseconds;
     limit = site.limit();
   }
   state_->remember(entry_of(event, origin, limit));
@@ -144,9 +146,9 @@ std::vector<Row> Ledger::rows(bool advised) const {
   return rows;
 }
 
-std::uint64_t Ledger::retraces() const {
+Ledger::Totals Ledger::totals() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->retraces;
+  return state_->totals;
 }
 
 std::string Ledger::table() const { return report::table(rows()); }

@@ -43,8 +43,11 @@ public:
                                     bool graphs = false) const;
   /// What the Functions of each definition site did, by name. `advised`: with Row::advice.
   std::vector<Row> rows(bool advised = false) const;
-  /// Row::retraces of all Functions since the process began: reset() leaves it.
-  std::uint64_t retraces() const;
+  /// Of all Functions since the process began: reset() leaves them. As in Row.
+  struct Totals {
+    std::uint64_t traces = 0, retraces = 0, nanoseconds = 0;
+  };
+  Totals totals() const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
   std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).

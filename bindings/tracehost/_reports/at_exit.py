@@ -107,7 +107,7 @@ def _limit() -> list[Callable[[], None]]:
     most = int(text)
 
     def check() -> None:
-        count = _tracehost.retraces()
+        count = _tracehost.totals()[1]
         if count > most:
             sys.stderr.write(_over(count, most))
             os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)  # the host reads it: exit code 3

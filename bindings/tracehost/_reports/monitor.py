@@ -12,7 +12,7 @@ from .. import _tracehost
 from .._cells import in_cells
 from .._errors import RetraceWarning, TraceError
 from .._tracehost import Function
-from .report import Event, latest_traces, retraces, sums  # noqa: F401  (sums: for tracehost_pytest)
+from .report import Event, latest_traces, retraces
 
 
 def function_of(function: Any, who: str) -> Function:
@@ -63,11 +63,11 @@ class Retraces:
     """
 
     def __init__(self, at_start: bool = False) -> None:
-        self._before = 0 if at_start else _tracehost.retraces()
+        self._before = 0 if at_start else _tracehost.totals()[1]
 
     def found(self) -> str:
         """`2 retraces, 0 allowed:` and a line for each of them; empty: there were none."""
-        count = _tracehost.retraces() - self._before
+        count = _tracehost.totals()[1] - self._before
         if not count:
             return ""
         head = f"{'1 retrace' if count == 1 else f'{count} retraces'}, none allowed:"
