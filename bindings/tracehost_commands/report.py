@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from tracehost._reports import run
+from tracehost._reports.page import document
 
 from .errors import CommandError, UsageError
 from .options import only, read
@@ -36,15 +37,7 @@ def main(words: list[str], files: list[str]) -> int:
         raise CommandError(f"'{file}' was not written by --events: {error}") from None
     try:
         with open(output, "wb") as to:
-            to.write(_text(output, made).encode("utf-8", "backslashreplace"))
+            to.write(document(output, made).encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(f"cannot write '{output}': {error.strerror}") from None
     return 0
-
-
-def _text(output: str, made: run.Run) -> str:
-    if output.endswith(".json"):
-        return run.text(made)
-    from tracehost._reports.page import page
-
-    return page(made)

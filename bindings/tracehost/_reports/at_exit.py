@@ -16,6 +16,8 @@ from collections.abc import Callable
 
 from .. import _tracehost
 from . import run
+from .monitor import counted
+from .page import document
 from .report import report
 
 _PROCESS = os.getpid()
@@ -89,12 +91,8 @@ def _report() -> list[Callable[[], None]]:
 
 def _text(target: str, started: float) -> str:
     """As the end of the file's name asks for."""
-    if target.endswith(".json"):
-        return run.text(run.of_this_process(started))
-    if target.endswith(".html"):
-        from .page import page  # Jinja2, for those who ask for a page
-
-        return page(run.of_this_process(started))
+    if target.endswith((".json", ".html")):
+        return document(target, run.of_this_process(started))
     return report()
 
 
@@ -116,8 +114,7 @@ def _limit() -> list[Callable[[], None]]:
 
 
 def _over(count: int, most: int) -> str:
-    retraces = "1 retrace" if count == 1 else f"{count} retraces"
-    lines = [f"tracehost: {retraces}, {most} allowed (--max-retraces)"]
+    lines = [f"tracehost: {counted(count, 'retrace')}, {most} allowed (--max-retraces)"]
     for row in sorted(_tracehost.report_rows(advised=True), key=lambda row: -row["retraces"]):
         if row["retraces"]:
             lines.append(f"{row['function']}: {row['retraces']}{row['advice']}")

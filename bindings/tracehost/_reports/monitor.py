@@ -51,8 +51,9 @@ def counted(number: int, what: str) -> str:
 
 def listed(count: int, allowed: str) -> str:
     """`3 traces, 2 allowed (max_traces):` and a line for each of these latest traces of all Functions."""
-    lines = [f"{'1 trace' if count == 1 else f'{count} traces'}, {allowed}:"]
-    return "\n".join([*lines, *_rows(latest_traces(count), count)])
+    return "\n".join(
+        [f"{counted(count, 'trace')}, {allowed}:", *_rows(latest_traces(count), count)]
+    )
 
 
 class Retraces:
@@ -66,11 +67,11 @@ class Retraces:
         self._before = 0 if at_start else _tracehost.totals()[1]
 
     def found(self) -> str:
-        """`2 retraces, 0 allowed:` and a line for each of them; empty: there were none."""
+        """`2 retraces, none allowed:` and a line for each of them; empty: there were none."""
         count = _tracehost.totals()[1] - self._before
         if not count:
             return ""
-        head = f"{'1 retrace' if count == 1 else f'{count} retraces'}, none allowed:"
+        head = f"{counted(count, 'retrace')}, none allowed:"
         return "\n".join([head, *_rows(retraces(count), count)])
 
 

@@ -6,13 +6,12 @@ the traces on a line of time, and the source with the lines marked that traced a
 
 from __future__ import annotations
 
+import json
 import linecache
 import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from .run import Run
 
@@ -36,6 +35,15 @@ _STATES = {
 }
 
 
+def document(path: str, run: Run) -> str:
+    """What a file of this name has: `.json` the data, `.html` the page. Raises ImportError: Jinja2 is missing."""
+    return (
+        json.dumps(run, ensure_ascii=False, indent=1) + "\n"
+        if path.endswith(".json")
+        else page(run)
+    )
+
+
 def page(run: Run) -> str:
     """HTML, from what run.of_this_process() or run.of_lines() gives."""
     by_site: dict[int, list[dict[str, Any]]] = {}
@@ -55,7 +63,9 @@ def page(run: Run) -> str:
     )
 
 
-def _template() -> jinja2.Template:
+def _template() -> Any:
+    import jinja2  # for those who ask for a page
+
     folder = Path(__file__).parent
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),

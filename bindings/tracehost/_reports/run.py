@@ -45,10 +45,6 @@ def functions() -> dict[str, Any]:
     return {"event": "functions", "functions": _tracehost.report_rows(advised=True)}
 
 
-def text(run: Run) -> str:
-    return json.dumps(run, ensure_ascii=False, indent=1) + "\n"
-
-
 def of_this_process(started: float) -> Run:
     events = [json.loads(made) for made in _tracehost.event_lines()]
     rows = _tracehost.report_rows(advised=True)
