@@ -27,6 +27,7 @@ const std::unordered_set<std::string_view> kPrims = {"prim::Constant",    "prim:
                                                      "prim::TupleUnpack", "prim::TupleIndex",
                                                      "prim::NumToTensor", "prim::RaiseException",
                                                      "prim::is_meta",     "prim::data",
+                                                     "prim::requires_grad",
                                                      "prim::min",         "prim::max",
                                                      "prim::abs"};
 

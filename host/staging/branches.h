@@ -75,6 +75,7 @@ private:
     torch::jit::Value *value;
     std::vector<std::int64_t> sizes, strides;
     bool inexact;
+    bool requires_grad, is_leaf; ///< as in eager
   };
   const Left *left(Branch branch, std::size_t index) const;
   torch::jit::Value *output(Branch branch, std::size_t index);

@@ -67,6 +67,12 @@ at::Tensor later(const at::Tensor &twin) {
   return twin.clone();
 }
 
+/// Whether autograd records the one and not the other.
+bool records_other(const at::Tensor &before, const at::Tensor &after) {
+  const at::Tensor first = trace::in_eager(before);
+  return first.requires_grad() != after.requires_grad() || first.is_leaf() != after.is_leaf();
+}
+
 } // namespace
 
 Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
@@ -120,8 +126,8 @@ void Loop::body(const Varying &varying,
   for (std::size_t i = 0; i < carried_.size(); ++i) {
     jit::Value *value = trace::value_of(next.carried.at(i));
     inexact_[i] = inexact_[i] || trace::is_inexact(value);
-    if (strides_of(fake_tensors[i]) != strides_of(next.carried[i]))
-      trace::set_layout_varies(node_->output(i));
+    note_varying(trace::Fact::layout, i, strides_of(carried_[i]) != strides_of(next.carried[i]));
+    note_varying(trace::Fact::gradient, i, records_other(carried_[i], next.carried[i]));
     block->registerOutput(value);
   }
   scope.close();
@@ -130,6 +136,13 @@ void Loop::body(const Varying &varying,
     known_ = std::move(met);
   else
     carried_ = std::move(fake_tensors);
+}
+
+void Loop::note_varying(trace::Fact fact, std::size_t i, bool varies) {
+  if (!varies)
+    return;
+  trace::set_varies(node_->output(i), fact);
+  trace::check_not_read(node_->blocks()[0]->inputs()[i + 1], fact);
 }
 
 std::optional<at::Tensor> row_count(const at::Tensor &t) {

@@ -54,6 +54,8 @@ public:
 
 private:
   std::vector<at::Tensor> run_now();
+  /// That of the carried tensor depends on how many iterations there are.
+  void note_varying(trace::Fact fact, std::size_t i, bool varies);
 
   torch::jit::Node *node_ = nullptr;
   Bounds bounds_;

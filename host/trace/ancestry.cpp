@@ -158,17 +158,47 @@ bool may_lie_as_inputs(const jit::Value *tensor) {
   });
 }
 
-bool may_lie_as(const jit::Value *tensor, const std::unordered_set<const jit::Value *> &others) {
+bool may_have_from(Fact fact, const jit::Value *tensor,
+                   const std::unordered_set<const jit::Value *> &others) {
+  const bool layout = fact == Fact::layout;
   Search search;
   search.add(tensor);
   return !search.all([&](const jit::Value &value) {
     if (others.contains(&value))
       return false;
     const jit::Node &node = *value.node();
-    if (!kContiguous.contains(node.kind().toQualString()) && may_have_strides(value))
+    const bool ends = layout ? kContiguous.contains(node.kind().toQualString())
+                             : node.kind() == c10::aten::detach;
+    if (!ends && may_have_strides(value))
       search.visit(value);
     return true;
   });
+}
+
+/// Each value that `value` may be: what goes into blocks, and out of them, as it is.
+static std::unordered_set<const jit::Value *> ways_of(const jit::Value *value) {
+  Search search;
+  search.add(value);
+  search.all([&](const jit::Value &v) {
+    const jit::Node &node = *v.node();
+    const jit::Node *owner = node.owningBlock() ? node.owningBlock()->owningNode() : nullptr;
+    if (node.kind() == c10::prim::If) {
+      for (const jit::Block *block : node.blocks())
+        search.add(block->outputs()[v.offset()]);
+    } else if (node.kind() == c10::prim::Loop) {
+      search.add_carried(node, v.offset());
+    } else if (node.kind() == c10::prim::Param && owner && owner->kind() == c10::prim::Loop &&
+               v.offset() > 0 && owner->blocks()[0]->outputs().size() > v.offset()) {
+      search.add_carried(*owner, v.offset() - 1);
+    }
+    return true;
+  });
+  return std::move(search.found);
+}
+
+bool may_be_one(const jit::Value *a, const jit::Value *b) {
+  const auto of_a = ways_of(a), of_b = ways_of(b);
+  return std::any_of(of_a.begin(), of_a.end(), [&](const auto *value) { return of_b.contains(value); });
 }
 
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {

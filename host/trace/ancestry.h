@@ -1,5 +1,7 @@
 #pragma once
 
+#include "trace/block.h"
+
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <unordered_set>
@@ -21,9 +23,13 @@ bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 /// do not follow after an op whose result is contiguous for any arguments (mm, embedding).
 bool may_lie_as_inputs(const torch::jit::Value *tensor);
 
-/// Whether the strides of `tensor` may follow from those of one of `others`, in the same way.
-bool may_lie_as(const torch::jit::Value *tensor,
-                const std::unordered_set<const torch::jit::Value *> &others);
+/// Whether `tensor` may have its strides, or what autograd records of it, from one of `others`.
+/// Strides do not follow after an op whose result is contiguous for any arguments.
+bool may_have_from(Fact fact, const torch::jit::Value *tensor,
+                   const std::unordered_set<const torch::jit::Value *> &others);
+
+/// Whether two values may be one tensor, by the way that a call takes through blocks.
+bool may_be_one(const torch::jit::Value *a, const torch::jit::Value *b);
 
 /// Whether the results of `node` are contiguous for any strides and sizes of its arguments.
 bool is_always_contiguous(const torch::jit::Node &node);

@@ -2,6 +2,7 @@
 
 #include "program/nodes.h"
 #include "trace/ancestry.h"
+#include "trace/ancestry.h"
 #include "trace/scope.h"
 
 #include <fmt/format.h>
@@ -94,7 +95,18 @@ at::Tensor in_eager(at::Tensor t) {
   }
 }
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
-void set_layout_varies(const jit::Value *value) { current->of_varying_layout.insert(value); }
+void set_varies(const jit::Value *value, Fact fact) { current->varying(fact).insert(value); }
+void check_not_read(const jit::Value *value, Fact fact) {
+  for (const auto &[read, where] : current->read_in_blocks(fact))
+    if (may_have_from(fact, read, {value}))
+      reject(Rejection::value_read,
+             fmt::format("the body of a loop reads at {} {}, which differs from one iteration to "
+                         "the next, and one body stands for all of them. Read that before the "
+                         "loop, or write the loop over Python values.",
+                         text(where),
+                         fact == Fact::layout ? "how a tensor lies in memory"
+                                              : "what autograd records of a tensor"));
+}
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 
 void forget(jit::Node *node) { current->forget(node); }
@@ -104,7 +116,10 @@ void take_block(jit::Node *node, std::size_t taken) { current->take_block(node, 
 void Scope::forget(jit::Node *node) {
   const auto forget_value = [this](jit::Value *value) {
     inexact.erase(value);
-    of_varying_layout.erase(value);
+    for (const Fact fact : {Fact::layout, Fact::gradient}) {
+      varying(fact).erase(value);
+      read_in_blocks(fact).erase(value);
+    }
     loose.erase(value);
     std::replace(texts.begin(), texts.end(), value, static_cast<jit::Value *>(nullptr));
     met.erase(value);

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,9 +25,16 @@ void bind(const at::Tensor &t, torch::jit::Value *value);
 void bind_made(const at::Tensor &t, torch::jit::Value *value);
 /// The sizes of `value` depend on values, so reads of them are unsupported. Requires: active().
 void set_inexact(torch::jit::Value *value);
-/// The strides of `value`, a result of a block, depend on which way a call takes. Requires:
-/// active().
-void set_layout_varies(const torch::jit::Value *value);
+/// What of a block's result may depend on which way a call takes.
+enum class Fact : std::uint8_t {
+  layout,  ///< strides
+  gradient ///< requires_grad, is_leaf
+};
+/// `value` is a result of a block, and that of it depends on the way. Requires: active().
+void set_varies(const torch::jit::Value *value, Fact fact);
+/// A loop carries `value`, and iterations differ in that of it. Unsupported if the loop's body has
+/// read it. Requires: active().
+void check_not_read(const torch::jit::Value *value, Fact fact);
 /// `t` may be, in eager, the same tensor that went into a staged block. So an op may change its
 /// values, but not its sizes and history. In this call, `t` is `original` in eager.
 void may_be_another(const at::Tensor &t, const at::Tensor &original);

@@ -174,13 +174,25 @@ at::Tensor read_offset(const at::Tensor &t) {
   return read_whole(t, "aten::storage_offset", t.storage_offset());
 }
 
+static at::Tensor truth_read(const at::Tensor &t, const char *op,
+                             std::initializer_list<jit::Value *> inputs, bool actual) {
+  jit::Value *truth = record_op(op, inputs)->output();
+  truth->setType(c10::BoolType::get());
+  return size_read(t, insert_truth(*truth->owningGraph(), truth), actual);
+}
+
 at::Tensor read_contiguity(const at::Tensor &t, at::MemoryFormat format) {
   jit::Value *value = tracer::getTracingState()->getValue(t);
-  jit::Graph &graph = *value->owningGraph();
-  jit::Value *wanted = graph.insertConstant(static_cast<std::int64_t>(format));
-  jit::Value *truth = record_op("aten::is_contiguous", {value, wanted})->output();
-  truth->setType(c10::BoolType::get());
-  return size_read(t, insert_truth(graph, truth), t.is_contiguous(format));
+  jit::Value *wanted = value->owningGraph()->insertConstant(static_cast<std::int64_t>(format));
+  return truth_read(t, "aten::is_contiguous", {value, wanted}, t.is_contiguous(format));
+}
+at::Tensor read_requires_grad(const at::Tensor &t) {
+  return truth_read(t, "prim::requires_grad", {tracer::getTracingState()->getValue(t)},
+                    in_eager(t).requires_grad());
+}
+at::Tensor read_is_leaf(const at::Tensor &t) {
+  return truth_read(t, "aten::is_leaf", {tracer::getTracingState()->getValue(t)},
+                    in_eager(t).is_leaf());
 }
 
 at::Tensor tensor_of_number(const at::Tensor &number) {

@@ -5,6 +5,7 @@
 #include "program/places.h"
 #include "shapes/fake_tensor.h"
 #include "trace/array_memory.h"
+#include "trace/block.h"
 #include "trace/dynamic_sizes.h"
 #include "trace/eager_region.h"
 #include "trace/frontend.h"
@@ -24,6 +25,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -137,7 +139,8 @@ public:
   /// Whether the strides of `t` may be others where an input's are.
   bool may_lie_as_inputs(const at::Tensor &t) const;
   /// Whether its strides may depend on which way a call takes through an `if` or a loop.
-  bool lies_by_block(const at::Tensor &t) const;
+  /// Whether it may depend on which way a call takes through blocks. A block's read is noted.
+  bool varies(Fact fact, const at::Tensor &t);
   bool sets_data = false; ///< `t.data = x` gives strides that no node has
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
@@ -221,7 +224,13 @@ public:
   int blocks = 0;                                           ///< around what is recorded now
   ThreadModes modes = ThreadModes::now();                   ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;           ///< values whose sizes depend on values
-  std::unordered_set<const jit::Value *> of_varying_layout; ///< results of blocks
+  std::unordered_set<const jit::Value *> &varying(Fact fact) { // results of blocks
+    return varying_[static_cast<std::size_t>(fact)];
+  }
+  /// Tensors of which a block's body has read it, and where.
+  std::unordered_map<const jit::Value *, Site> &read_in_blocks(Fact fact) {
+    return read_in_blocks_[static_cast<std::size_t>(fact)];
+  }
   std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on fake tensors
 
 private:
@@ -306,6 +315,8 @@ private:
   std::unordered_map<const c10::TensorImpl *,
                      std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, jit::Value *>>
       of_blocks_; ///< with its value; null: taken out of the graph
+  std::array<std::unordered_set<const jit::Value *>, 2> varying_;             ///< by Fact
+  std::array<std::unordered_map<const jit::Value *, Site>, 2> read_in_blocks_; ///< by Fact
   /// Blocks that are none any more (InBlock::open), and whose nodes still are in them.
   std::unordered_set<const jit::Block *> opened_;
   /// Tensors made in the body that were set to require gradients; no address is used twice.

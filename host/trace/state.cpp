@@ -110,10 +110,13 @@ bool Scope::may_lie_as_inputs(const at::Tensor &t) const {
   return sets_data || !state->hasValue(t) || trace::may_lie_as_inputs(state->getValue(t));
 }
 
-bool Scope::lies_by_block(const at::Tensor &t) const {
+bool Scope::varies(Fact fact, const at::Tensor &t) {
   const auto &state = tracer::getTracingState();
-  return !of_varying_layout.empty() && state->hasValue(t) &&
-         may_lie_as(state->getValue(t), of_varying_layout);
+  if (!state->hasValue(t))
+    return false;
+  if (blocks > 0)
+    read_in_blocks(fact).emplace(state->getValue(t), frontend_.here());
+  return !varying(fact).empty() && may_have_from(fact, state->getValue(t), varying(fact));
 }
 
 } // namespace tracehost::trace

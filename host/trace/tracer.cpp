@@ -196,7 +196,12 @@ static void check_known_sizes(const at::Tensor &t) {
 bool lies_by_values(const at::Tensor &t) {
   return (traces_reads() && may_be_view(t) && !current->exact(t)) || lies_by_block(t);
 }
-bool lies_by_block(const at::Tensor &t) { return traces_reads() && current->lies_by_block(t); }
+bool lies_by_block(const at::Tensor &t) {
+  return traces_reads() && current->varies(Fact::layout, t);
+}
+bool records_by_block(const at::Tensor &t) {
+  return traces_reads() && current->varies(Fact::gradient, t);
+}
 bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name) {
   if (!current->exact(t)) {
     if (!traces_reads())
@@ -243,6 +248,12 @@ bool has_dynamic_sizes() { return current->dynamic_sizes.has_value(); }
 void same_value(const at::Tensor &from, const at::Tensor &to) {
   const auto &state = tracer::getTracingState();
   state->setValue(to, state->getValue(from));
+}
+bool may_be_one(const at::Tensor &a, const at::Tensor &b) {
+  const auto &state = tracer::getTracingState();
+  return in_eager(a).is_same(in_eager(b)) ||
+         (state->hasValue(a) && state->hasValue(b) &&
+          may_be_one(state->getValue(a), state->getValue(b)));
 }
 bool is_traced_size(const at::Tensor &t) {
   const Resumed resumed;

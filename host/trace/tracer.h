@@ -192,6 +192,8 @@ bool lies_by_values(const at::Tensor &t);
 /// Whether its strides may depend on which way a call takes through an `if` or a loop, and the
 /// graph can check them. Requires: recording().
 bool lies_by_block(const at::Tensor &t);
+/// The same of whether it requires gradients, and is a leaf.
+bool records_by_block(const at::Tensor &t);
 void note_leaf_read();
 /// The body draws a number from a generator that is not torch's. Requires: recording().
 void note_draw(const std::string &what);
@@ -213,6 +215,9 @@ void same_value(const at::Tensor &from, const at::Tensor &to);
 /// What eager has in place of `t` in this call: a staged branch or loop gives its results a new
 /// identity, in eager they may be what went in. Requires: active().
 at::Tensor in_eager(at::Tensor t);
+/// Whether two tensors that are not the same may be the same one in eager, in this call or another:
+/// by the side of an `if` or the iterations of a loop. Requires: recording().
+bool may_be_one(const at::Tensor &a, const at::Tensor &b);
 /// Whether `t` is computed from traced sizes alone.
 bool is_traced_size(const at::Tensor &t);
 /// The value of a traced size. The dimensions that it depends on are specialized, or the read is

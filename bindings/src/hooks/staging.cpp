@@ -319,6 +319,11 @@ void add_block_stores(py::module_ &module) {
     return recorder ? recorder->stores().begin_block() : 0;
   });
   module.def("in_block", &in_block);
+  // How many attributes of tensors the body has set.
+  module.def("tensor_attributes_set", [] {
+    Recorder *recorder = Profile::recorder();
+    return recorder ? recorder->stores().of_tensors() : 0;
+  });
   module.def("end_block", [](std::size_t begin, bool restore) {
     if (Recorder *recorder = Profile::recorder())
       recorder->stores().end_block(begin, restore);

@@ -115,9 +115,21 @@ PyObject *nbytes_property(PyObject *original, const char *name, PyObject *tensor
   return count && size ? PyNumber_Multiply(count.get(), size.get()) : nullptr;
 }
 
+/// What autograd records of the result of a block depends on which way a call takes: the graph
+/// checks that it is as in this call. Returns what eager has in place of the tensor.
+Owned recorded_in_eager(PyObject *tensor, const char *name) {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  if (!trace::recording() || !trace::records_by_block(t))
+    return Owned(Py_NewRef(tensor));
+  trace::need_number(trace::read_requires_grad(t), name);
+  trace::need_number(trace::read_is_leaf(t), name);
+  return Owned(THPVariable_Wrap(trace::in_eager(t)));
+}
+
 PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   trace::note_leaf_read();
-  return plain_property(original, name, tensor, value);
+  const Owned asked = recorded_in_eager(tensor, name);
+  return asked ? plain_property(original, name, asked.get(), value) : nullptr;
 }
 
 PyObject *memory_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
@@ -216,10 +228,14 @@ PyObject *requires_grad_method(PyObject *original, const char *, Args args, std:
   return Py_NewRef(args[0]);
 }
 
-PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor,
+PyObject *requires_grad_property(PyObject *original, const char *name, PyObject *tensor,
                                  PyObject *value) {
   const auto &t = THPVariable_Unpack(tensor);
-  if (!value || !PyBool_Check(value) || t.requires_grad() == (value == Py_True) ||
+  if (!value) {
+    const Owned asked = recorded_in_eager(tensor, name);
+    return asked ? original_property(original, asked.get(), nullptr) : nullptr;
+  }
+  if (!PyBool_Check(value) || t.requires_grad() == (value == Py_True) ||
       !may_require_grad(t))
     return original_property(original, tensor, value);
   require_grad(t, value == Py_True);

@@ -39,13 +39,14 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
   for (const Change &change : changes) // what is kept is that very object
     visit_stored(change, [this](PyObject *object) { paths_.identified(object); });
   mark_captures();
-  drop_aside();
+  mark_ways_of_aside();
   std::vector<const Change *> others;
   for (const Change &change : changes)
     if (change.rebound < 0 || !repeat(change, rebound[change.rebound]))
       others.push_back(&change);
   for (const Change *change : others)
     changed(*change);
+  drop_aside();
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     drop_unread(static_cast<int>(c));
   drop_below();
@@ -302,9 +303,8 @@ void Finish::drop_unread(int container) {
   }
 }
 
-/// Gives up what only a side of an `if` has met that is left out, unless the way to another slot
-/// leads through it.
-void Finish::drop_aside() {
+/// The way to a slot that stays may lead through slots that only a side which is left out has met.
+void Finish::mark_ways_of_aside() {
   const auto stays = [](const Slot &s) { return !s.aside || s.needed || s.stored; };
   for (const Container &c : graph_.containers) {
     if (!c.stored && !c.read && !c.read_later &&
@@ -316,6 +316,11 @@ void Finish::drop_aside() {
       o = around.object;
     }
   }
+}
+
+/// Gives up what only a side of an `if`, or an attempt to stage a loop, has met that is left out.
+/// Requires: changes have marked the slots that they need.
+void Finish::drop_aside() {
   for (Container &c : graph_.containers)
     for (Slot &s : c.slots)
       if (s.aside && !s.needed && !s.stored)

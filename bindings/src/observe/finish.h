@@ -63,6 +63,7 @@ private:
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
   void drop_unread(int container);
+  void mark_ways_of_aside();
   void drop_aside();
   void drop_below();
   std::shared_ptr<GraphGuards> guards();

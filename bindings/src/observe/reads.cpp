@@ -450,7 +450,7 @@ void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
   const Paths::Position at = paths_.stored_attribute(owner, name);
   note_store(at, value);
   if (is_tensor(owner))
-    note_tensor_store(owner, name);
+    note_tensor_store(name);
   else if (at.container < 0 && paths_.knows(owner)) // what a thread has for itself
     note_impure(Sides::Kind::once,
                 "stores an attribute of type " + std::string(Py_TYPE(owner)->tp_name));

@@ -96,7 +96,7 @@ private:
   // What a side of an `if` may not do: reads_sides.cpp.
   void note_store(Paths::Position at, PyObject *value);
   bool is_joined(Paths::Position at, PyObject *value) const;
-  void note_tensor_store(PyObject *tensor, PyObject *name);
+  void note_tensor_store(PyObject *name);
   void note_opaque_store(PyObject *object);
   void note_taken(PyObject *iterator);
   void note_import(PyObject *name);

@@ -83,11 +83,19 @@ void Reads::reject_number(const char *what, const char *instead) {
 
 void Reads::reject_type() { reject_number("type()", "Ask isinstance(n, int)"); }
 
-/// `a is b`.
+/// `a is b`. The results of a staged block are new tensors, where eager has what went in.
 void Reads::check_identity(PyObject *a, PyObject *b) {
   if ((is_traced_number(a) && PyBool_Check(b)) || (is_traced_number(b) && PyBool_Check(a)))
     reject_number("the identity", "Ask bool(n)");
   check_types(a, b);
+  const bool plain = is_tensor(a) && is_tensor(b) && !is_traced_number(a) && !is_traced_number(b);
+  if (a != b && plain && trace::recording() && !is_library(origin_of(frame_->code)) &&
+      trace::may_be_one(THPVariable_Unpack(a), THPVariable_Unpack(b)))
+    reject_read(fmt::format(
+        "`is` at {} asks whether two tensors are one, and the side of an `if` or the iterations of "
+        "a loop that are part of the graph decide that. Note it in a bool variable where the "
+        "tensor is assigned, and ask that.",
+        text(user_line())));
 }
 
 /// `a == b`.

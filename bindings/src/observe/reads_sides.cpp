@@ -54,7 +54,7 @@ bool may_change(PyObject *object) {
   return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
 }
 
-/// What autograd keeps with a tensor: no branch of a graph joins it.
+/// What autograd keeps with a tensor: the trace records its stores.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
                                                   "_backward_hooks", "retains_grad"};
@@ -108,9 +108,13 @@ bool Reads::is_joined(Paths::Position at, PyObject *value) const {
   return before.scalar_type() == after.scalar_type() && before.dim() == after.dim();
 }
 
-void Reads::note_tensor_store(PyObject *tensor, PyObject *name) {
-  if (is_of_autograd(name) || paths_.is_from_outside(tensor))
-    note_impure(Sides::Kind::store, fmt::format("stores the attribute {} of a tensor", utf8(name)));
+/// No graph joins attributes. What a block leaves is another tensor, without the attribute.
+void Reads::note_tensor_store(PyObject *name) {
+  if (called_ || is_ours(frame_->globals))
+    return;
+  note_impure(Sides::Kind::store, fmt::format("stores the attribute {} of a tensor", utf8(name)));
+  if (!is_of_autograd(name))
+    stores_.note_tensor();
 }
 
 /// An array, a bytearray: no slot shows its elements.

@@ -43,6 +43,9 @@ public:
   void note(Paths::Position at, bool called);
   /// The store that was noted last is in a side of an `if` that the graph checks.
   void note_in_side(Paths::Position at);
+  /// An attribute of a tensor is stored, by the body's own code.
+  void note_tensor() { ++of_tensors_; }
+  std::size_t of_tensors() const { return of_tensors_; }
   /// C code that is not known got the container, and those in it, and may store to them.
   void note_unknown(int container);
 
@@ -86,6 +89,7 @@ private:
   void restore(const InBlock &store);
 
   std::vector<InBlock> in_blocks_;
+  std::size_t of_tensors_ = 0;
   std::size_t begin_ = 0; ///< of the innermost block that has begun last
 
   Paths &paths_;

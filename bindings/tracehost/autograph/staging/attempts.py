@@ -20,6 +20,7 @@ from ..._tracehost import (
     observed,
     put_numbers_again,
     raise_error,
+    tensor_attributes_set,
     traces_reads,
     unobserved,
     without_data,
@@ -81,6 +82,7 @@ class StagedLoop(Carrying):
     ) -> bool:
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
         taken, texts = numbers_taken(), unknown_texts()
+        attributes = tensor_attributes_set()
         for _ in range(self._attempts()):
             initial = self.prepare()
             varying = self.varying(initial)
@@ -115,6 +117,8 @@ class StagedLoop(Carrying):
                     forget_unknown_texts(texts)
                     raise_error(*described(error))
                     return None, tensors
+                if tensor_attributes_set() > attributes:
+                    raise ImpureBody("sets an attribute of a tensor")
                 if unknown_texts() > texts:
                     raise ImpureBody(f"makes the text of a number at {unknown_text_at()}")
                 if bodies.growing is not None:
