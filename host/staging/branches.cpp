@@ -67,7 +67,7 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
     const at::Tensor in_eager = trace::in_eager(t);
-    results.push_back({t, value, t.sizes().vec(), strides_of(t), trace::is_inexact(value),
+    results.push_back({t, value, t.sizes().vec(), trace::is_inexact(value),
                        in_eager.requires_grad(), in_eager.is_leaf()});
   }
   block.close();
@@ -156,7 +156,7 @@ at::Tensor Branches::join(std::size_t first, std::size_t second, const at::Tenso
   for (const auto &[branch, index] : {std::pair{then, first}, std::pair{otherwise, second}})
     node_->blocks()[branch]->registerOutput(output(branch, index));
   jit::Value *result = node_->addOutput();
-  if (a && b && a->strides != b->strides)
+  if (a && b && may_lie_otherwise(a->tensor, b->tensor))
     trace::set_varies(result, trace::Fact::layout);
   if (a && b && (a->requires_grad != b->requires_grad || a->is_leaf != b->is_leaf))
     trace::set_varies(result, trace::Fact::gradient);

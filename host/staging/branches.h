@@ -73,7 +73,7 @@ private:
   struct Left {
     at::Tensor tensor; ///< a further run of the branch may use it
     torch::jit::Value *value;
-    std::vector<std::int64_t> sizes, strides;
+    std::vector<std::int64_t> sizes;
     bool inexact;
     bool requires_grad, is_leaf; ///< as in eager
   };

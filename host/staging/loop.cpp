@@ -126,7 +126,7 @@ void Loop::body(const Varying &varying,
   for (std::size_t i = 0; i < carried_.size(); ++i) {
     jit::Value *value = trace::value_of(next.carried.at(i));
     inexact_[i] = inexact_[i] || trace::is_inexact(value);
-    note_varying(trace::Fact::layout, i, strides_of(carried_[i]) != strides_of(next.carried[i]));
+    note_varying(trace::Fact::layout, i, may_lie_otherwise(carried_[i], next.carried[i]));
     note_varying(trace::Fact::gradient, i, records_other(carried_[i], next.carried[i]));
     block->registerOutput(value);
   }

@@ -7,6 +7,8 @@
 #include <ATen/ops/alias.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+
 namespace tracehost::staging {
 
 namespace jit = torch::jit;
@@ -27,12 +29,21 @@ at::Tensor result_of_block(jit::Value *value, const at::Tensor &actual, bool ine
   return result;
 }
 
-std::vector<std::int64_t> strides_of(const at::Tensor &t) {
+/// Without those of dimensions of one element, which say nothing.
+static std::vector<std::int64_t> strides_of(const at::Tensor &t) {
   std::vector<std::int64_t> strides;
   if (t.layout() == at::kStrided)
     for (std::int64_t d = 0; d < t.dim(); ++d)
       strides.push_back(t.size(d) == 1 ? 0 : t.stride(d));
   return strides;
+}
+
+bool may_lie_otherwise(const at::Tensor &a, const at::Tensor &b) {
+  const auto is_small = [](const at::Tensor &t) {
+    return std::ranges::any_of(t.sizes(), [](std::int64_t size) { return size <= 1; });
+  };
+  return strides_of(a) != strides_of(b) ||
+         (trace::has_dynamic_sizes() && (is_small(a) || is_small(b)));
 }
 
 jit::Value *truth_of(const at::Tensor &condition) {

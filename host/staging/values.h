@@ -18,8 +18,8 @@ at::Tensor new_identity(const at::Tensor &t);
 /// this call. `inexact`: its sizes depend on values.
 at::Tensor result_of_block(torch::jit::Value *value, const at::Tensor &actual, bool inexact);
 
-/// The strides of `t`, without those of dimensions of one element, which say nothing.
-std::vector<std::int64_t> strides_of(const at::Tensor &t);
+/// Whether they differ, or may at other sizes: of a dimension with one element no stride is known.
+bool may_lie_otherwise(const at::Tensor &a, const at::Tensor &b);
 
 /// The bool of a condition of one element, as a value of the graph.
 torch::jit::Value *truth_of(const at::Tensor &condition);

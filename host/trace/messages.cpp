@@ -29,13 +29,11 @@ bool has_text(NumberKind kind, std::string_view spec) {
 } // namespace
 
 std::string mark_of_text(const at::Tensor &number, std::string_view spec, const std::string &kind) {
-  const auto &state = tracer::getTracingState();
-  if (!is_traced_number(number) || !has_text(*number_kind(number.scalar_type()), spec))
+  const bool known = is_traced_number(number) || is_traced_size(number);
+  if (!known || !has_text(*number_kind(number.scalar_type()), spec))
     return fmt::format("<traced {}>", kind);
-  jit::Graph &graph = *state->graph;
-  jit::Value *scalar = state->getValue(number)->node()->input(0);
-  if (const auto value = value_of_number(number))
-    current->meet(scalar, *value);
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Value *scalar = scalar_of(number);
   jit::Value *text =
       graph.insert(c10::Symbol::fromQualString(std::string(kTextOp)), {scalar, std::string(spec)});
   current->texts.push_back(text);

@@ -45,18 +45,6 @@ jit::Value *scalar_behind(jit::Value *tensor) {
   return kind == kTensor || kind == c10::prim::NumToTensor ? tensor->node()->input(0) : nullptr;
 }
 
-/// As a scalar of the graph: a traced number, or a size, which may be a tensor that ops computed.
-jit::Value *scalar_of(const at::Tensor &number) {
-  jit::Value *tensor = tracer::getTracingState()->getValue(number);
-  if (jit::Value *scalar = scalar_behind(tensor)) {
-    if (const auto value = value_of_number(number))
-      current->meet(scalar, *value);
-    return scalar;
-  }
-  jit::Graph &graph = *tensor->owningGraph();
-  return graph.insert(c10::aten::Int, {tensor});
-}
-
 /// The traced number that `scalar` is, with its value in this call, or none.
 at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::IValue> &value) {
   scalar->setType(type_of(kind));
@@ -74,6 +62,17 @@ at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::
 }
 
 } // namespace
+
+jit::Value *scalar_of(const at::Tensor &number) {
+  jit::Value *tensor = tracer::getTracingState()->getValue(number);
+  if (jit::Value *scalar = scalar_behind(tensor)) {
+    if (const auto value = value_of_number(number))
+      current->meet(scalar, *value);
+    return scalar;
+  }
+  jit::Graph &graph = *tensor->owningGraph(); // a size may be a tensor that ops computed
+  return graph.insert(c10::aten::Int, {tensor});
+}
 
 jit::Value *number_constant(jit::Graph &graph, const c10::IValue &number) {
   jit::Value *value = graph.insertConstant(number);

@@ -73,6 +73,8 @@ void settle_kind(const at::Tensor &number);
 at::Tensor tensor_of_number(const at::Tensor &number);
 /// A number as a Scalar of the graph, which TorchScript takes no bool for.
 torch::jit::Value *number_constant(torch::jit::Graph &graph, const c10::IValue &number);
+/// As a scalar of the graph: a traced number, or a size. Requires: recording().
+torch::jit::Value *scalar_of(const at::Tensor &number);
 /// What a traced number is in this call; nullopt where it has no data.
 std::optional<c10::IValue> value_of_number(const at::Tensor &number);
 /// The value, for C code that may be on its way to an op, which then has the number from the graph

@@ -154,9 +154,9 @@ BodyResult PythonTrace::run() {
                                 left));
     return recorded_result(numbers);
   } catch (...) {
-    if (!is_exit() &&
-        call_.goes_on(trace::Rejection::trace)) { // the call ends with what the body has returned
-      return_as_eager();
+    if (!is_exit()) {
+      if (call_.goes_on(trace::Rejection::trace)) // the call ends with what the body has returned
+        return_as_eager();
       leave_numbers(numbers);
     }
     throw;

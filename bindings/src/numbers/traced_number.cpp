@@ -173,6 +173,9 @@ PyObject *read_numbers(const at::Tensor &t) {
     const trace::PausedWithData paused;
     return lists_of(t);
   }
+  for (std::int64_t d = 0; d < t.dim(); ++d) // without elements there is no op that shows how many
+    if (const auto size = trace::traced_size(t, d))
+      number_of(*size, "Tensor.tolist");
   const std::vector<at::Tensor> elements = t.dim() == 0   ? std::vector{t}
                                            : t.dim() == 1 ? t.unbind()
                                                           : t.reshape({-1}).unbind();

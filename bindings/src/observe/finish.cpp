@@ -144,7 +144,9 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     return true;
   }
   const bool none = change.now.get() == Py_None;
-  if (slot && !slot->needed && !slot->read && !leads_on(*slot) &&
+  // An entry that only moves gets the value that it had: that of the trace.
+  const bool moves = change.moved && slot && slot->value == change.now.get();
+  if (slot && !slot->needed && !slot->read && !moves && !leads_on(*slot) &&
       (value || slot->expect == Expect::object || (none && slot->expect == Expect::leaf)))
     slot->expect = Expect::any; // each run stores over any value
   if (slot)

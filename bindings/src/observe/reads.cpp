@@ -318,6 +318,8 @@ void Reads::of_context(PyObject *container) {
 void Reads::load_item(PyObject *container, PyObject *key) {
   if (PyList_CheckExact(key) && is_tensor(container))
     check_index(key);
+  if (is_tensor(container))
+    check_bounds(container, key);
   check_lookup(key, container);
   identified(key);
   hashed(key);
@@ -461,6 +463,8 @@ void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
 void Reads::store_item(PyObject *container, PyObject *key, PyObject *value) {
   if (PySlice_Check(key))
     return store_slice(container);
+  if (is_tensor(container))
+    check_bounds(container, key);
   identified(key);
   if (!called_)
     hashed(key);

@@ -69,6 +69,7 @@ private:
   void load_super(PyObject *super, PyObject *name);
   void load_item(PyObject *container, PyObject *key);
   static void check_index(PyObject *list);
+  static void check_bounds(PyObject *tensor, PyObject *key);
   void reject_number(const char *what, const char *instead);
   void reject_type();
   void check_identity(PyObject *a, PyObject *b);

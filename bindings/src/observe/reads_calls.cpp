@@ -49,6 +49,11 @@ bool is_method_caller(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "operator.methodcaller";
 }
 
+/// What stands in the place of a method of torch.Tensor (hooks/forwarding.h).
+bool is_forwarded(PyObject *callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "tracehost._tracehost.method";
+}
+
 /// A function of torch._C, by identity.
 bool is_of_torch(PyObject *callable, const char *name) {
   const Owned text(PyUnicode_InternFromString("torch._C"));
@@ -119,6 +124,12 @@ void Reads::call(PyObject *callable, Arguments arguments) {
   }
   if (is_method_caller(callable))
     return call_named(callable, arguments);
+  if (is_forwarded(callable) && !arguments.empty() && arguments[0] && is_tensor(arguments[0])) {
+    const Owned name(PyObject_GetAttrString(callable, "__name__"));
+    forget_error();
+    if (name && PyUnicode_Check(name.get()))
+      return call_method(arguments[0], utf8(name.get()), arguments);
+  }
   call_object(callable, arguments);
 }
 

@@ -51,6 +51,18 @@ bool holds_type_of_number(PyObject *container) {
   return found;
 }
 
+/// Requires: trace::has_dynamic_sizes().
+void check_bound(const at::Tensor &t, std::int64_t dimension, std::int64_t index) {
+  if (dimension >= t.dim() || (index >= -t.size(dimension) && index < t.size(dimension)))
+    return;
+  try {
+    if (const auto size = trace::traced_size(t, dimension))
+      trace::specialize_size(*size, "an index past the end");
+  } catch (const std::exception &) {
+    forget_exception(); // the end of the body raises again
+  }
+}
+
 /// CPython handles no C++ exception here, so the end of the body raises again.
 void reject_read(const std::string &message) {
   try {
@@ -71,6 +83,27 @@ void Reads::check_index(PyObject *list) {
           "a list with a number that the body has read from a tensor is an index at " +
           text(user_line()) +
           ", in code that is not converted. Make a tensor of it: torch.tensor(list).");
+}
+
+/// torch rejects an int past the end before any op, and the body may catch the IndexError: with
+/// another size the element is there.
+void Reads::check_bounds(PyObject *tensor, PyObject *key) {
+  if (!trace::recording() || !trace::has_dynamic_sizes() || is_traced_number(tensor))
+    return;
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  const bool several = PyTuple_Check(key);
+  std::int64_t dimension = 0;
+  for (Py_ssize_t i = 0; i < (several ? PyTuple_GET_SIZE(key) : 1); ++i) {
+    PyObject *part = several ? PyTuple_GET_ITEM(key, i) : key;
+    if (part == Py_None)
+      continue;
+    if (!PyLong_CheckExact(part) && !PySlice_Check(part))
+      return; // an op says how many dimensions it stands for
+    if (PyLong_CheckExact(part))
+      check_bound(t, dimension, PyLong_AsLongLong(part));
+    ++dimension;
+  }
+  forget_error(); // of an int past 64 bits
 }
 
 void Reads::reject_number(const char *what, const char *instead) {

@@ -135,8 +135,13 @@ class StagedLoop(Carrying):
             grows, peel = None, False
             stores = BlockStores()
             try:
-                with bodies:
-                    loop.body(varying, body)
+                try:
+                    with bodies:
+                        loop.body(varying, body)
+                except ValueReadError:
+                    if self.unrolls:
+                        raise Unroll from None
+                    raise
                 grows = self.containers.growing()
                 if grows is None:
                     self._check_used()
@@ -171,6 +176,7 @@ class StagedLoop(Carrying):
                 if without_data() or not abandons() or is_interrupt(error):
                     raise
                 self.set_state(self.first)
+                stores.drop()
                 for made, _ in converted:
                     made.cell.cell_contents = list(made.items)
                 self.containers.restore()

@@ -60,7 +60,7 @@ from ..._tracehost import (
 from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
-from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend, number
+from .join import ELSE, THEN, Join, Outcome, State, Thunk, TypesDiffer, extend, number
 from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
 from .where import (
@@ -113,6 +113,7 @@ class _FakeSides(threading.local):
     """Sides that run on fake tensors now, one in the other."""
 
     under_way = 0
+    left_out = 0  # of these, those that the graph can check in place of a join
 
     def __enter__(self) -> None:
         self.under_way += 1
@@ -249,6 +250,7 @@ class _If:
     def _run_fake(self, side: int, stores: BlockStores) -> None:
         texts, taken = unknown_texts(), numbers_taken()
         self.set_state(_knowing(self.before, self.names, self.cond, side))
+        fake_sides.left_out += self.checks
         try:
             with fake_sides:
                 outcome = self._run(side, stores)
@@ -261,6 +263,8 @@ class _If:
             if is_interrupt(error):
                 raise
             raise _CannotStage(error) from None
+        finally:
+            fake_sides.left_out -= self.checks
         self.outcomes[side] = outcome
         self.set_state(self.before)
         stores.end(real=False)
@@ -375,9 +379,15 @@ class _If:
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
-        join = Join(self.branches, names, self.where, self.what, lazy, self.checks)
+        strict = self.checks or fake_sides.left_out > 0
+        join = Join(self.branches, names, self.where, self.what, lazy, strict)
         try:
             joined = join.states(then, other, actual)
+        except TypesDiffer as error:
+            if self.checks:
+                self._check(THEN if actual is then else ELSE)
+                return
+            raise ImpureSide(str(error)) from None
         except Exception as error:
             if is_interrupt(error):
                 raise

@@ -87,6 +87,10 @@ class CannotJoin(Exception):
     """A variable differs between the sides in a way that no graph has."""
 
 
+class TypesDiffer(Exception):
+    """The sides leave numbers of two types, and a condition can be checked in place of a join."""
+
+
 class Join:
     """Makes one state of two."""
 
@@ -97,14 +101,14 @@ class Join:
         where: str,
         what: str,
         lazy: tuple[str, ...],
-        checks: bool,
+        strict: bool,
     ) -> None:
         """`lazy`: names of variables that are an error only where they are used, if they can't be joined.
 
-        `checks`: the graph may check the condition in place of a join.
+        `strict`: the graph may check a condition in place of a join: this one, or one around it.
         """
         self._branches, self._names, self._where, self._what = branches, names, where, what
-        self._lazy, self._checks = lazy, checks
+        self._lazy, self._strict = lazy, strict
 
     def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
         """Raises CannotJoin for a variable that is not lazy."""
@@ -187,8 +191,8 @@ class Join:
         if not all(is_tensor(z) or is_number(z) for z in (x, y)):
             return both
         dtype = common_dtype(x, y)
-        if self._checks and dtype is not None and _differ_in_type(x, y):
-            return f"{both} (types differ)"
+        if self._strict and dtype is not None and _differ_in_type(x, y):
+            raise TypesDiffer(f"leaves a number of another type than the other side: {both}")
         if dtype is None:
             return f"{both} (dtypes differ)"
         a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))

@@ -105,13 +105,7 @@ def staged_while(
 
 def _may_ask(options: LoopOptions) -> bool:
     """Whether the graph can check that a loop has an iteration, which then runs before it."""
-    return (
-        options is NO_OPTIONS
-        and traces_reads()
-        and may_check()
-        and not without_data()
-        and not has_dynamic_sizes()
-    )
+    return options is NO_OPTIONS and traces_reads() and may_check() and not without_data()
 
 
 def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:

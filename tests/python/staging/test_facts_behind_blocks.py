@@ -1,0 +1,227 @@
+"""What a staged `if` or loop leaves: gradients, strides, attributes and identity follow from the way that a call takes."""
+
+import re
+
+import pytest
+import torch
+import tracehost
+
+W = torch.ones(3, requires_grad=True)
+TRACES = {}
+
+
+def traces(count):
+    def add(body):
+        TRACES[body] = count
+        return body
+
+    return add
+
+
+@traces(2)
+def requires_grad_of_a_product(x):
+    y = x * 1
+    if x.sum() > 0:
+        y = y * W
+    return y.requires_grad, y.is_leaf, y.grad_fn is None
+
+
+@traces(2)
+def requires_grad_behind_an_op(x):
+    y = x * 1
+    if x.sum() > 0:
+        y = y * W
+    z = (y + 1).relu()
+    return z * 2 if z.requires_grad else z * 3
+
+
+@traces(1)
+def requires_grad_behind_detach(x):
+    y = x * 1
+    if x.sum() > 0:
+        y = y * W
+    return y.detach().requires_grad
+
+
+@traces(1)
+def requires_grad_of_both(x):
+    y = x * W if x.sum() > 0 else W - x
+    return y.requires_grad, y.is_leaf
+
+
+@traces(2)
+def requires_grad_set_in_a_side(x):
+    y = x * 1
+    if x.sum() > 0:
+        y.requires_grad_()
+    return y, y.requires_grad
+
+
+@traces(2)
+def retained_in_a_side(x):
+    y = x * W
+    if x.sum() > 0:
+        y.retain_grad()
+    return y, y.retains_grad
+
+
+@traces(2)
+def a_leaf_or_a_product(x):
+    y = W if x.sum() > 0 else W * 1
+    return y.is_leaf
+
+
+@traces(2)
+def requires_grad_of_a_loop(x):
+    y = x * 1
+    while y.sum() > 4:
+        y = y * W / 2
+    return y.requires_grad
+
+
+@traces(2)
+def strides_of_a_loop(x):
+    y = x.expand(2, 3)
+    while y.sum() > 20:
+        y = y / 2
+    return y.contiguous(), y.is_contiguous()
+
+
+@traces(2)
+def strides_in_a_loop(x):
+    y, seen = x.expand(2, 3), []
+    for _ in tracehost.range((x.sum() > 0).long() + 1):
+        seen.append(y.stride())
+        y = y / 2
+    return seen
+
+
+@traces(2)
+def requires_grad_in_a_loop(x):
+    y, seen = x * 1, []
+    for _ in tracehost.range((x.sum() > 0).long() + 1):
+        seen.append(y.requires_grad)
+        y = y * W
+    return seen
+
+
+@traces(2)
+def attribute_in_a_side(x):
+    y = x * 1
+    if x.sum() > 0:
+        y.tag = "positive"
+    return getattr(y, "tag", None)
+
+
+@traces(2)
+def attribute_of_a_sides_own(x):
+    if x.sum() > 0:
+        y = x * 2
+        y.tag = "positive"
+    else:
+        y = x * 3
+    return y, getattr(y, "tag", None)
+
+
+@traces(2)
+def attribute_in_a_loop(x):
+    y = x * 1
+    for i in tracehost.range((x.sum() > 0).long() + 1):
+        y = y + 1
+        y.tag = i
+    return y.tag
+
+
+@pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+@pytest.mark.parametrize("body", TRACES, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("first", [1.0, -1.0])
+def test_as_eager(body, first):
+    f = tracehost.function(body)
+    for sign in (1, -1, -1, 1, 1, -1):
+        x = torch.full((3,), 9.0) * sign * first
+        expected, got = body(x), f(x)
+        assert repr(got) == repr(expected)
+    assert f.tracing_count() == TRACES[body]
+
+
+@pytest.mark.parametrize("sizes", [(1, 0, 2, 3), (2, 1, 0, 3), (0, 3, 1, 2)])
+def test_contiguous_behind_a_side_for_dynamic_sizes(sizes):
+    def body(x, k):
+        y = torch.outer(x, x)
+        if k > 1:
+            y = y.t()
+        return y, y.contiguous()
+
+    f = tracehost.function(
+        body, input_signature=[tracehost.TensorSpec([None]), tracehost.TensorSpec([], torch.int64)]
+    )
+    for size in sizes:
+        for k in (2, 0):
+            given = torch.arange(float(size)), torch.tensor(k)
+            (a, b), (c, d) = f(*given), body(*given)
+            assert torch.equal(a, c) and torch.equal(b, d)
+            assert (a.data_ptr() == b.data_ptr()) == (c.data_ptr() == d.data_ptr())
+            assert b.stride() == d.stride()
+
+
+def doubled(x):
+    y = x
+    for row in x:
+        if row > 2:
+            y = y * 2
+    return y is x
+
+
+def stored(x):
+    class Slots:
+        a, b = torch.zeros(1), torch.ones(1)
+
+    if x.sum() > 0:
+        Slots.a = Slots.b
+    return Slots.a is Slots.b
+
+
+def added(x):
+    y = z = x.clone()
+    if x.sum() > 0:
+        y = y + 1
+    return y is z
+
+
+@pytest.mark.parametrize("body", [doubled, stored, added], ids=lambda body: body.__name__)
+def test_identity_is_an_error(body):
+    line = body.__code__.co_firstlineno
+    with pytest.raises(tracehost.ValueReadError) as raised:
+        tracehost.function(body)(torch.ones(2))
+    assert re.fullmatch(
+        r"`is` at test_facts_behind_blocks.py:(\d+) asks whether two tensors are one, and the side of an `if` or the "
+        r"iterations of a loop that are part of the graph decide that\. Note it in a bool variable where the tensor is "
+        r"assigned, and ask that\.",
+        str(raised.value),
+    )
+    assert int(re.search(r":(\d+)", str(raised.value))[1]) > line
+
+
+def test_identity_by_the_remedy():
+    def body(x):
+        y, same = x, True
+        if x.sum() > 0:
+            y, same = y * 2, False
+        return y, same
+
+    f = tracehost.function(body)
+    for sign in (1.0, -1.0, 1.0):
+        got, expected = f(torch.ones(2) * sign), body(torch.ones(2) * sign)
+        assert torch.equal(got[0], expected[0]) and got[1] is expected[1]
+
+
+def test_identity_of_others_is_as_in_eager():
+    def body(x):
+        y = x * 2 if x.sum() > 0 else x * 3
+        z = y
+        return y is z, y is x, z is not x
+
+    f = tracehost.function(body)
+    for sign in (1.0, -1.0):
+        assert f(torch.ones(2) * sign) == body(torch.ones(2) * sign)
+    assert f.tracing_count() == 1
