@@ -67,7 +67,8 @@ void convert_number(torch::jit::Node *node) {
     return;
   // No longer marked as a number: of one dtype with x it needs no rank in type promotion, and torch
   // knows only int64 and float64 ones.
-  at::Tensor converted = at::scalar_tensor(number.item(), number.options().dtype(dtype));
+  // As the op does it: a value past the range becomes an infinity.
+  const at::Tensor converted = number.to(dtype);
   const torch::jit::WithInsertPoint here(node);
   node->replaceInput(1, node->owningGraph()->insertConstant(converted));
 }

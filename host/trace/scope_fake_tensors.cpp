@@ -43,7 +43,8 @@ bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
   substituted_.clear();
   bool any = false, all = true;
   each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
-    const bool is_size = dynamic_sizes->is_size(t);
+    // The index of a loop counts as a size, and has no value.
+    const bool is_size = dynamic_sizes->is_size(t) && !shapes::is_fake_tensor(t);
     any |= is_size;
     all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
   });

@@ -144,8 +144,12 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     return true;
   }
   const bool none = change.now.get() == Py_None;
-  // An entry that only moves gets the value that it had: that of the trace.
   const bool moves = change.moved && slot && slot->value == change.now.get();
+  if (moves && slot->restored) {
+    once_ = "the body moves " + rebound.path + where +
+            ", a number that calls have otherwise: the next call is traced with it";
+    return true;
+  }
   if (slot && !slot->needed && !slot->read && !moves && !leads_on(*slot) &&
       (value || slot->expect == Expect::object || (none && slot->expect == Expect::leaf)))
     slot->expect = Expect::any; // each run stores over any value

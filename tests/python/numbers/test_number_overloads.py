@@ -4,6 +4,7 @@ computes what eager does, also at a later call with another number."""
 import pytest
 import torch
 import tracehost
+from core_support import assert_same
 
 X = torch.tensor([1.0, 2.0, 3.0])
 RANDOM = {"normal", "randint_like"}
@@ -101,3 +102,15 @@ def test_a_bound_of_zero(body):
     for bound in (0.0, 0.0, 0.0, -0.0, 1.0, 0.0):
         assert torch.equal(f(x, torch.tensor(bound)), body(x, torch.tensor(bound)))
     assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("number", [1e300, -1e40, 1e5])
+def test_a_number_past_the_range_of_the_dtype(dtype, number):
+    def body(x):
+        return x * number, x - number, x.sum() + number, x / number
+
+    x = torch.tensor([1.0, -2.0, 0.0], dtype=dtype)
+    f = tracehost.function(body)
+    for _ in range(3):
+        assert_same(f(x), body(x))

@@ -373,9 +373,15 @@ def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
             y = row * 2
         return y
 
+    for rows in (3, 1, 2, 5):
+        x = torch.arange(2.0 * rows).view(rows, 2)
+        assert torch.equal(staged(x), staged.python_function(x))
+    assert staged.tracing_count() == 1
+    with pytest.raises(UnboundLocalError):
+        staged(torch.ones(0, 2))
     line = staged.__wrapped__.__code__.co_firstlineno + 2
     with pytest.raises(tracehost.StagingError) as rejected:
-        staged(torch.ones(3, 2))
+        staged.get_concrete_function()
     assert str(rejected.value) == (
         f"'y' is assigned only in the for at test_control_flow_errors.py:{line}, which may have no iteration; "
         "give it a value before it."

@@ -225,3 +225,37 @@ def test_identity_of_others_is_as_in_eager():
     for sign in (1.0, -1.0):
         assert f(torch.ones(2) * sign) == body(torch.ones(2) * sign)
     assert f.tracing_count() == 1
+
+
+def test_a_list_from_outside_behind_a_loop_is_that_list():
+    rows, entries = [1, 2], {"a": 1}
+
+    @tracehost.function
+    def f(x, n):
+        row, entry, made = None, entries, None
+        for _ in range(n):
+            row = rows
+            entry = entries
+            made = [x, 1]
+            x = x + 1
+        return row, entry, made
+
+    for n in (2, 3, 1):
+        row, entry, made = f(torch.ones(1), torch.tensor(n))
+        assert row is rows and entry is entries and made[0].item() == n and made[1] == 1
+    assert f.tracing_count() == 1
+
+
+def test_a_list_that_iterations_choose_is_not():
+    first, second = [1, 2], [3, 4]
+
+    @tracehost.function
+    def f(x):
+        row, total = first, 0
+        for value in x:
+            total = total + row[0]
+            row = first if value > 0 else second
+        return total
+
+    for values in ([1.0, 1.0, 1.0], [1.0, -1.0, 1.0], [-1.0, -1.0, 2.0]):
+        assert f(torch.tensor(values)) == f.python_function(torch.tensor(values))

@@ -199,28 +199,9 @@ def _of_function(f: Any) -> Any:
     if _is_exact(f.__module__) and _tracehost.origin(f.__code__.co_filename) == "python":
         return _with_values(f, _value)
     made = converted(f)
-    if made is not f:
-        return made
-    if "__wrapped__" in f.__dict__:
+    if made is f and "__wrapped__" in f.__dict__:
         return _with_wrapped(f)
-    return _with_flags(f) if _tracehost.origin(f.__code__.co_filename) == "torch" else f
-
-
-def _with_flags(f: FunctionType) -> FunctionType:
-    """A function of torch with parameters that are bools (`training`), which C code takes for no number of the graph."""
-    code, defaults = f.__code__, f.__defaults__ or ()
-    first = code.co_argcount - len(defaults)
-    flags = {n for n, default in enumerate(defaults, first) if type(default) is bool}
-    names = {code.co_varnames[n] for n in flags}
-    names |= {name for name, default in (f.__kwdefaults__ or {}).items() if type(default) is bool}
-    if not names:
-        return f
-
-    def call_with_values(*args: Any, **options: Any) -> Any:
-        values = [_value(v) if n in flags else v for n, v in enumerate(args)]
-        return f(*values, **{k: _value(v) if k in names else v for k, v in options.items()})
-
-    return call_with_values
+    return made
 
 
 def _with_wrapped(f: FunctionType) -> FunctionType:

@@ -380,7 +380,7 @@ class _If:
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
         strict = self.checks or fake_sides.left_out > 0
-        join = Join(self.branches, names, self.where, self.what, lazy, strict)
+        join = Join(self.branches, names, self.where, self.what, lazy, self.dead, strict)
         try:
             joined = join.states(then, other, actual)
         except TypesDiffer as error:

@@ -15,6 +15,7 @@ from .join import State
 from .loop_errors import LoopErrors
 from .options import LoopOptions
 from .state import (
+    MUTABLE,
     Parts,
     Poison,
     as_number,
@@ -96,6 +97,9 @@ class Carrying:
         self.local: dict[int, str] = {}
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
+        self.kept: dict[
+            int, bool
+        ] = {}  # containers: whether each iteration leaves that very object
         self.changes_kind = False  # a variable is no tensor or number, and changes
 
     # -- before the body
@@ -109,7 +113,7 @@ class Carrying:
         initial = []
         for v, parts in enumerate(self.parts):
             for i, leaf in enumerate(parts.leaves):
-                if not _is_carried(self.names[v], leaf):
+                if self.kept.get(v) or not _is_carried(self.names[v], leaf):
                     continue
                 number = is_number(leaf) or is_marked(leaf)
                 dtype = self.wider.get((v, i)) or (
@@ -159,6 +163,7 @@ class Carrying:
 
     def next(self, state: State, varying: list[list[bool]]) -> list[torch.Tensor]:
         """The carried tensors for the iteration after."""
+        self._find_kept(state)
         after = [take_apart(v) for v in state]
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
@@ -169,6 +174,15 @@ class Carrying:
         if len(self.resized) > known:
             raise Retry
         return result
+
+    def _find_kept(self, state: State) -> None:
+        """A list or dict that an iteration leaves as the very object that was there: behind the loop it is that one."""
+        known = dict(self.kept)
+        for v, (before, now) in enumerate(zip(self.before, state)):
+            if type(now) in MUTABLE and (now is before or v in self.kept):
+                self.kept[v] = now is before and self.kept.get(v, True)
+        if any(kept != known.get(v, False) for v, kept in self.kept.items()):
+            raise Retry
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]

@@ -101,14 +101,16 @@ class Join:
         where: str,
         what: str,
         lazy: tuple[str, ...],
+        dead: tuple[str, ...],
         strict: bool,
     ) -> None:
         """`lazy`: names of variables that are an error only where they are used, if they can't be joined.
 
+        `dead`: of these, those that nothing reads.
         `strict`: the graph may check a condition in place of a join: this one, or one around it.
         """
         self._branches, self._names, self._where, self._what = branches, names, where, what
-        self._lazy, self._strict = lazy, strict
+        self._lazy, self._dead, self._strict = lazy, dead, strict
 
     def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
         """Raises CannotJoin for a variable that is not lazy."""
@@ -164,7 +166,12 @@ class Join:
             return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
         dtypes = []
         for x, y in zip(parts.leaves, others.leaves):
-            dtype = self._leaf(x, y)
+            try:
+                dtype = self._leaf(x, y)
+            except TypesDiffer as error:
+                if name not in self._dead and not name.startswith(SUBJECT):
+                    raise
+                dtype = str(error)
             if isinstance(dtype, str):
                 return self._differs(name, dtype)
             dtypes.append(dtype)

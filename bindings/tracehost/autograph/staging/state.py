@@ -32,7 +32,8 @@ from .where import reject, reject_here
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
-_CONTAINERS = (tuple, list, dict, OrderedDict, defaultdict, deque)
+MUTABLE = (list, dict, OrderedDict, defaultdict, deque)
+_CONTAINERS = (tuple, *MUTABLE)
 
 
 class Poison(Undefined):
