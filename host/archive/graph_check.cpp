@@ -19,17 +19,16 @@ namespace jit = torch::jit;
 
 namespace {
 
-const std::unordered_set<std::string_view> kPrims = {"prim::Constant",    "prim::If",
-                                                     "prim::Loop",        "prim::ListConstruct",
-                                                     "prim::ListUnpack",  "prim::Uninitialized",
-                                                     "prim::device",      "prim::dtype",
-                                                     "prim::layout",      "prim::TupleConstruct",
-                                                     "prim::TupleUnpack", "prim::TupleIndex",
-                                                     "prim::NumToTensor", "prim::RaiseException",
-                                                     "prim::is_meta",     "prim::data",
-                                                     "prim::requires_grad",
-                                                     "prim::min",         "prim::max",
-                                                     "prim::abs"};
+const std::unordered_set<std::string_view> kPrims = {"prim::Constant",      "prim::If",
+                                                     "prim::Loop",          "prim::ListConstruct",
+                                                     "prim::ListUnpack",    "prim::Uninitialized",
+                                                     "prim::device",        "prim::dtype",
+                                                     "prim::layout",        "prim::TupleConstruct",
+                                                     "prim::TupleUnpack",   "prim::TupleIndex",
+                                                     "prim::NumToTensor",   "prim::RaiseException",
+                                                     "prim::is_meta",       "prim::data",
+                                                     "prim::requires_grad", "prim::min",
+                                                     "prim::max",           "prim::abs"};
 
 const std::unordered_set<std::string_view> kRejected = {
     // files, output, other processes

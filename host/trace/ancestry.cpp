@@ -198,7 +198,8 @@ static std::unordered_set<const jit::Value *> ways_of(const jit::Value *value) {
 
 bool may_be_one(const jit::Value *a, const jit::Value *b) {
   const auto of_a = ways_of(a), of_b = ways_of(b);
-  return std::any_of(of_a.begin(), of_a.end(), [&](const auto *value) { return of_b.contains(value); });
+  return std::any_of(of_a.begin(), of_a.end(),
+                     [&](const auto *value) { return of_b.contains(value); });
 }
 
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {

@@ -2,7 +2,6 @@
 
 #include "program/nodes.h"
 #include "trace/ancestry.h"
-#include "trace/ancestry.h"
 #include "trace/scope.h"
 
 #include <fmt/format.h>

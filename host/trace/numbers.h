@@ -51,8 +51,8 @@ at::Tensor read_numel(const at::Tensor &t);
 at::Tensor read_stride(const at::Tensor &t, std::int64_t dimension);
 at::Tensor read_offset(const at::Tensor &t);
 at::Tensor read_contiguity(const at::Tensor &t, at::MemoryFormat format);
-/// `t.requires_grad` and `t.is_leaf`, of a tensor that records_by_block(). Requires: recording(), `t`
-/// is known.
+/// `t.requires_grad` and `t.is_leaf`, of a tensor that records_by_block(). Requires: recording(),
+/// `t` is known.
 at::Tensor read_requires_grad(const at::Tensor &t);
 at::Tensor read_is_leaf(const at::Tensor &t);
 /// The elements of `t` are read (`what`), so the graph checks its sizes, if they depend on values.

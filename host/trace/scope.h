@@ -220,10 +220,10 @@ public:
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the
   /// tensor that this call's eager has in place of the first.
   std::unordered_map<const c10::TensorImpl *, std::pair<Weak, Weak>> may_be_others;
-  Reshapes reshapes;                                        ///< by ops of the blocks
-  int blocks = 0;                                           ///< around what is recorded now
-  ThreadModes modes = ThreadModes::now();                   ///< of the graph so far
-  std::unordered_set<const jit::Value *> inexact;           ///< values whose sizes depend on values
+  Reshapes reshapes;                              ///< by ops of the blocks
+  int blocks = 0;                                 ///< around what is recorded now
+  ThreadModes modes = ThreadModes::now();         ///< of the graph so far
+  std::unordered_set<const jit::Value *> inexact; ///< values whose sizes depend on values
   std::unordered_set<const jit::Value *> &varying(Fact fact) { // results of blocks
     return varying_[static_cast<std::size_t>(fact)];
   }
@@ -315,7 +315,7 @@ private:
   std::unordered_map<const c10::TensorImpl *,
                      std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, jit::Value *>>
       of_blocks_; ///< with its value; null: taken out of the graph
-  std::array<std::unordered_set<const jit::Value *>, 2> varying_;             ///< by Fact
+  std::array<std::unordered_set<const jit::Value *>, 2> varying_;              ///< by Fact
   std::array<std::unordered_map<const jit::Value *, Site>, 2> read_in_blocks_; ///< by Fact
   /// Blocks that are none any more (InBlock::open), and whose nodes still are in them.
   std::unordered_set<const jit::Block *> opened_;

@@ -251,9 +251,8 @@ void same_value(const at::Tensor &from, const at::Tensor &to) {
 }
 bool may_be_one(const at::Tensor &a, const at::Tensor &b) {
   const auto &state = tracer::getTracingState();
-  return in_eager(a).is_same(in_eager(b)) ||
-         (state->hasValue(a) && state->hasValue(b) &&
-          may_be_one(state->getValue(a), state->getValue(b)));
+  return in_eager(a).is_same(in_eager(b)) || (state->hasValue(a) && state->hasValue(b) &&
+                                              may_be_one(state->getValue(a), state->getValue(b)));
 }
 bool is_traced_size(const at::Tensor &t) {
   const Resumed resumed;

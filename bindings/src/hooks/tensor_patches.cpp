@@ -235,8 +235,7 @@ PyObject *requires_grad_property(PyObject *original, const char *name, PyObject 
     const Owned asked = recorded_in_eager(tensor, name);
     return asked ? original_property(original, asked.get(), nullptr) : nullptr;
   }
-  if (!PyBool_Check(value) || t.requires_grad() == (value == Py_True) ||
-      !may_require_grad(t))
+  if (!PyBool_Check(value) || t.requires_grad() == (value == Py_True) || !may_require_grad(t))
     return original_property(original, tensor, value);
   require_grad(t, value == Py_True);
   return Py_NewRef(Py_None);
