@@ -3,11 +3,9 @@
 if(SKBUILD)
   set(site "${SKBUILD_PLATLIB_DIR}")
   set(commands "${SKBUILD_SCRIPTS_DIR}")
-  set(manual "${SKBUILD_DATA_DIR}/share/man/man1")
 else()
   set(site "${TRACEHOST_SITE}")
   set(commands bin)
-  set(manual share/man/man1)
 endif()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${site}/tracehost"
@@ -33,7 +31,7 @@ if(TARGET tracehost_binary)
   install(PROGRAMS "$<TARGET_FILE:tracehost_binary>" DESTINATION "${commands}" RENAME tracehost-python)
   # The options of `run`, from the one table, for the help and the other commands; and the manual page of all.
   install(FILES "${PROJECT_BINARY_DIR}/options.json" DESTINATION "${site}/tracehost_commands")
-  install(FILES "${PROJECT_BINARY_DIR}/tracehost.1" DESTINATION "${manual}")
+  install(FILES "${PROJECT_BINARY_DIR}/tracehost.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 
 # What `tracehost doctor` reads: it does not have to import anything.

@@ -37,25 +37,25 @@ def one_of(*choices: str) -> Kind:
     return Kind("choice", takes, lambda text: choices[choices.index(text)], choices)
 
 
-def _flag(text: str) -> bool:
-    return bool(("false", "0", "true", "1").index(text) // 2)
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.lstrip("+").isdecimal() else _no_number(text)
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    return number if number >= 0 and text[-1:] != " " else _no_number(text)
-
-
-def _no_number(text: str) -> Any:
+def _wrong(text: str) -> Any:
     raise ValueError(text)
 
 
+def _flag(text: str) -> bool:
+    return text in ("true", "1") or (text not in ("false", "0") and _wrong(text))
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.removeprefix("+").isdecimal() else _wrong(text)
+
+
+def _number(text: str) -> float:
+    is_plain = not set(text) & set(" \t\n_")
+    return float(text) if is_plain and float(text) >= 0 else _wrong(text)
+
+
 def _limit(text: str) -> str:
-    return text if text in ("off", "error") or _whole(text) > 0 else _no_number(text)
+    return text if text in ("off", "error") or _whole(text) > 0 else _wrong(text)
 
 
 FLAG = Kind("", "true or false", _flag)
@@ -187,10 +187,8 @@ class Command(argparse.ArgumentParser):
             is_elsewhere: whether another command has an option of that name
         """
         end = words.index("--") if "--" in words else len(words)
-        bare = {word: o for o in self.options if o.nargs == "?" for word in o.option_strings}
-        known = [f"--{bare[w].name}={bare[w].const}" if w in bare else w for w in words[:end]]
         try:
-            found, others = self.parse_known_args(known)
+            found, others = self.parse_known_args(self._in_one_word(words[:end]))
         except argparse.ArgumentError as error:
             name = (error.argument_name or "").rpartition("/")[2]
             raise UsageError(
@@ -200,6 +198,16 @@ class Command(argparse.ArgumentParser):
             if word.startswith("-") and len(word) > 1:
                 raise UsageError(self._unknown(word.partition("=")[0], is_elsewhere))
         return vars(found), [*others, *words[end + 1 :]]
+
+    def _in_one_word(self, words: list[str]) -> list[str]:
+        """Each option with its value, so that it does not matter what a value begins with."""
+        spelled = {word: option for option in self.options for word in option.option_strings}
+        result, left = [], iter(words)
+        for word in left:
+            option = spelled.get(word)
+            value = option and (option.const if option.nargs == "?" else next(left, None))
+            result.append(word if value is None else f"--{spelled[word].name}={value}")
+        return result
 
     def from_variables(self, given: dict[str, Given]) -> dict[str, Given]:
         """What variables say, where no option has said it or excludes it. Raises UsageError."""

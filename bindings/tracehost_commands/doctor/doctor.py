@@ -39,17 +39,15 @@ def main(options: Namespace, words: list[str]) -> int:
         if not options.json:
             fix = f"\n      fix: {finding.fix}" if finding.fix else ""
             _print(f"{finding.verdict:4}  {finding.what}{fix}")
+    rows = [{"name": g.option.full_name, "values": g.texts, "origin": g.origin} for g in settings]
     if options.json:
-        rows = [
-            {"name": g.option.full_name, "values": g.texts, "origin": g.origin} for g in settings
-        ]
         document = {"schema": "tracehost.doctor/1", "tracehost": installed.host_version(), "ok": not _failed(found),
                     "checks": [finding._asdict() for finding in found], "settings": rows}  # fmt: skip
         _print(json.dumps(document, indent=1))
-    else:
-        _print("settings:" if settings else "all settings are the defaults")
-        for g in settings:
-            _print(f"  {g.option.full_name} = {', '.join(g.texts)} ({g.origin})")
+        return int(_failed(found))
+    _print("settings:" if rows else "all settings are the defaults")
+    for row in rows:
+        _print(f"  {row['name']} = {', '.join(row['values'])} ({row['origin']})")
     return int(_failed(found))
 
 
@@ -85,7 +83,7 @@ def _in_child() -> Findings:
     code = child.wait()
     if code:
         how = f"exit code {code}" if code > 0 else f"signal {-code}"
-        yield fail(f"the child process that checks ended with {how}{last}")
+        yield fail(f"a child process that imports torch ended with {how}{last}")
 
 
 def _notebooks() -> Findings:

@@ -1,33 +1,24 @@
 """Checks of `tracehost doctor` that import torch: a line each, `VERDICT<tab>what<tab>fix`.
 
-The doctor starts this in a child process. If a check ends the process, the lines of those before it have been read."""
+The doctor starts this in a child process. If the import or a check ends the process, the lines before it have been read."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
-import sys
 import warnings
 from typing import Any
+
+import torch
+import tracehost
 
 from .findings import REPAIR, Finding, Findings, fail, ok, one_line, run, warn
 
 
-def _import() -> Findings:
-    try:
-        import torch
-        import tracehost
-    except Exception as error:
-        yield fail(f"a child process cannot import tracehost: {one_line(error)}")
-        return
-    yield ok(
-        f"a child process imports tracehost {tracehost.__version__}, torch {torch.__version__}",
-    )
-
-
-def _imported() -> bool:
-    return "tracehost" in sys.modules
+def _imports() -> Findings:
+    versions = f"tracehost {tracehost.__version__}, torch {torch.__version__}"
+    yield ok(f"a child process imports {versions}")
 
 
 # Not what pybind11 keeps beside them, from Python 3.12 on: `..._call_once_storage__139...`.
@@ -36,8 +27,6 @@ _INTERNALS = re.compile(r"__pybind11_internals_(?!.*_call_once_storage_).*")
 
 def _pybind11() -> Findings:
     """Classes that one extension module registers are seen by others of the same internals alone."""
-    if not _imported():
-        return
     found = sorted(key for key in _state() if _INTERNALS.fullmatch(key))
     names = ", ".join(key.removeprefix("__pybind11_internals_").strip("_") for key in found)
     if len(found) == 1:
@@ -61,11 +50,7 @@ def _state() -> dict[Any, Any]:
 
 
 def _devices() -> Findings:
-    """A graph, with one op at least, on each kind of device."""
-    if not _imported():
-        return
-    import torch
-
+    """A graph on each kind of device."""
     yield _graph(torch.device("cpu"), "")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -75,24 +60,15 @@ def _devices() -> Findings:
     elif said:
         yield warn(f"CUDA: {said[0].message}", "see what nvidia-smi says of the driver")
     elif os.path.exists("/dev/nvidia0"):
-        yield warn(
-            f"there is a GPU, but torch {torch.__version__} does not see it",
-            "install torch's CUDA build, and see what nvidia-smi and CUDA_VISIBLE_DEVICES say",
-        )
+        fix = "install torch's CUDA build, and see what nvidia-smi and CUDA_VISIBLE_DEVICES say"
+        yield warn(f"there is a GPU, but torch {torch.__version__} does not see it", fix)
     else:
         yield ok("no GPU: graphs run on the CPU")
 
 
-def _graph(device: Any, name: str) -> Finding:
-    import torch
-    import tracehost
-
+def _graph(device: torch.device, name: str) -> Finding:
     try:
-        function = tracehost.function(lambda x: x * 2 + 1, name="doctor")
-        x = torch.arange(4.0, device=device)
-        tracehost.run_functions_eagerly(False)  # even if a variable sets it
-        with tracehost.stance("default"):
-            results = [function(x).tolist() for _ in range(2)]
+        function, results = _called(2, device)
     except Exception as error:
         where = "torch" if device.type == "cpu" else "the driver and CUDA's libraries"
         return fail(f"no graph runs on {device}{name}: {one_line(error)}", f"check {where}, or {REPAIR}")  # fmt: skip
@@ -103,19 +79,9 @@ def _graph(device: Any, name: str) -> Finding:
 
 def _tapes() -> Findings:
     """What serves settled calls with optimize="exact"."""
-    if not _imported():
-        return
-    import torch
-    import tracehost
-
     level = torch.backends.cpu.get_cpu_capability()
     try:
-        function = tracehost.function(lambda x: x * 2 + 1, name="doctor", optimize="exact")
-        tracehost.run_functions_eagerly(False)
-        with tracehost.stance("default"), torch.no_grad():
-            for _ in range(4):
-                function(torch.arange(4.0))
-        (graph,) = function.specializations()
+        (graph,) = _called(4, optimize="exact")[0].specializations()
     except Exception as error:
         yield fail(f"no call runs with optimize=exact: {one_line(error)}")
         return
@@ -130,7 +96,16 @@ def _tapes() -> Findings:
         yield ok(f"tapes: kernels of {level}; machine code needs AVX2 or AVX512")
 
 
-CHECKS = [_import, _pybind11, _devices, _tapes]
+def _called(times: int, device: Any = "cpu", **options: Any) -> tuple[Any, list[Any]]:
+    """A Function of two ops that was called, even if a variable says otherwise, and its results."""
+    function = tracehost.function(lambda x: x * 2 + 1, name="doctor", **options)
+    tracehost.run_functions_eagerly(False)
+    with tracehost.stance("default"), torch.no_grad():
+        x = torch.arange(4.0, device=device)
+        return function, [function(x).tolist() for _ in range(times)]
+
+
+CHECKS = [_imports, _pybind11, _devices, _tapes]
 
 
 if __name__ == "__main__":

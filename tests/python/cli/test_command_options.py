@@ -51,7 +51,9 @@ def test_options_stand_among_the_words():
     assert (options.inplace, options.timeout, options.jobs) == (True, 3.0, 4)
     assert (options.param, options.force, options.output) == (["x=-1"], False, None)
     assert (options.start_timeout, options.html) == (60.0, None)
-    assert read("notebook", ["--html", "-"])[0].html == "-"
+    options, rest = read("notebook", ["--output", "--force", "-p", "-x=1", "a"])
+    assert (options.output, options.force, options.param, rest) == ("--force", False, ["-x=1"], ["a"])  # fmt: skip
+    assert (read("notebook", ["--html"])[0].html, read("notebook", ["--html=x"])[0].html) == ("-", "x")  # fmt: skip
     assert read("notebook", ["--html", "a"])[1] == ["a"], "an optional value is behind ="
     assert read("export", ["m:f", "--signature", "f32[?], -1"])[0].signature == ["f32[?], -1"]
 
@@ -69,6 +71,7 @@ WRONG = [
     ("notebook", ["--inplace=x"], "--inplace takes true or false, got 'x'"),
     ("notebook", ["--timeout=x"], "--timeout takes a non-negative number, got 'x'"),
     ("notebook", ["--timeout=nan"], "--timeout takes a non-negative number, got 'nan'"),
+    ("notebook", ["--timeout=1_0"], "--timeout takes a non-negative number, got '1_0'"),
     ("notebook", ["-j", "1.5"], "--jobs takes a non-negative integer, got '1.5'"),
     ("notebook", ["-j", "-1"], "--jobs takes a non-negative integer, got '-1'"),
     ("notebook", ["--retrace-warn=0"], "--retrace-warn takes a whole number from 1 on, off or error, got '0'"),
