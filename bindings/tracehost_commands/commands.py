@@ -192,5 +192,6 @@ def _command(
 def _add_of_run(command: Command, row: dict[str, Any]) -> None:
     takes = {"nothing": "", "optional value": "[={}]"}.get(row["takes"], " {}")
     kind = one_of(*row["choices"]) if row["choices"] else _KINDS[row["kind"]]
+    kind = kind if kind is FLAG else kind._replace(takes=row["what"])
     command.add(f"--{row['name']}" + takes.format(row["placeholder"]), kind, row["summary"], group=row["group"],
                 variable=row["variable"], shared=True, repeats=row["takes"] == "values")  # fmt: skip

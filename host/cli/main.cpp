@@ -143,8 +143,9 @@ int command_line(const std::vector<std::string> &args) {
   });
   if (line.is_program())
     return run(line);
-  auto words = line.options; // what stands in front of the command's word
-  words.insert(words.end(), line.rest.begin(), line.rest.end());
+  auto words = line.rest;
+  if (line.command != "help") // what stands in front of the command's word
+    words.insert(words.begin(), line.options.begin(), line.options.end());
   return run_command(line.command, words);
 }
 

@@ -14,7 +14,7 @@ DATA = ROOT / "tests" / "python" / "data"
 @pytest.mark.parametrize(
     ("args", "golden"),
     [(["--help"], "help.txt"), (["help"], "help.txt"), (["help", "run"], "help_run.txt"), (["run", "--help"], "help_run.txt"),
-     (["help", "doctor"], "help_doctor.txt"), (["doctor", "--help"], "help_doctor.txt"),
+     (["--python=/no/such", "help"], "help.txt"), (["help", "doctor"], "help_doctor.txt"), (["doctor", "--help"], "help_doctor.txt"),
      (["help", "notebook"], "help_notebook.txt"), (["notebook", "--help"], "help_notebook.txt"),
      (["help", "kernel"], "help_kernel.txt"), (["kernel", "list", "--help"], "help_kernel.txt"),
      (["help", "repl"], "help_repl.txt"), (["repl", "--help"], "help_repl.txt"),
