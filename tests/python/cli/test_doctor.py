@@ -49,6 +49,14 @@ def test_a_variable_that_is_misspelt(shown):
     assert "OF_ANOTHER" not in shown.stdout
 
 
+def test_variables_that_are_nearly_ours(monkeypatch):
+    names = ("REPORT", "REPORT_PID", "NOTEBOOK_LINES", "NOTEBOOK_TIMOUT", "UNLIKE_ANY_OTHER")
+    monkeypatch.setattr(doctor.os, "environ", {f"TRACEHOST_{name}": "1" for name in names})
+    assert found(doctor._variables) == [
+        ("WARN", "TRACEHOST_NOTEBOOK_TIMOUT is not a tracehost variable", "did you mean TRACEHOST_NOTEBOOK_TIMEOUT?")
+    ]  # fmt: skip
+
+
 def test_json(run_host, tmp_path):
     (tmp_path / "torch.py").write_text("__version__ = '0.1'\n")  # found out at once
     env = {"TRACEHOST_NOTEBOOK_PARAM": "a=1\nb=2", "PYTHONPATH": str(tmp_path)}

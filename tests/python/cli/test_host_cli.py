@@ -21,6 +21,7 @@ DATA = ROOT / "tests" / "python" / "data"
      (["help", "export"], "help_export.txt"), (["export", "--help"], "help_export.txt"),
      (["help", "inspect"], "help_inspect.txt"), (["inspect", "f.pt", "--help"], "help_inspect.txt"),
      (["help", "bench"], "help_bench.txt"), (["bench", "m:f", "--help"], "help_bench.txt"),
+     (["help", "report"], "help_report.txt"), (["report", "--help"], "help_report.txt"),
      (["help", "completion"], "help_completion.txt"), (["completion", "--help"], "help_completion.txt")],
 )  # fmt: skip
 def test_help_is_as_recorded(run_host, args, golden):
