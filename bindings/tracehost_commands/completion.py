@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from argparse import Namespace
+from typing import NamedTuple
 
 from .commands import commands
 from .errors import UsageError
@@ -44,51 +45,61 @@ def answer(words: list[str]) -> str:
     return "\n".join([files, *lines]) + "\n"
 
 
+class _Place(NamedTuple):
+    """Where a word of a command's may stand."""
+
+    command: Command
+    named: bool = False
+    """Else a script may stand there, too: the word `run` may be left out."""
+    options: bool = True
+    commands: bool = True
+
+
 def _offered(before: list[str], typed: str) -> Answer:
     place = _place(before)
     if isinstance(place, Option):
         return _of_kind(place.kind)
     if place is None:
         return "any", []
-    command, options_too, commands_too = place
-    if options_too and typed.startswith("-"):
-        option = _spelled(command, typed.partition("=")[0])
-        if typed.startswith("--") and "=" in typed:
-            return ("none", []) if option is None else _of_kind(option.kind)
-        return "none", _options(command)
-    if command.name == "run" and commands_too is not None:
-        names = [(c.name, c.description or "") for c in commands().values()] if commands_too else []
-        return "*.py", names
-    return _of_kind(command.words)
+    if place.options and typed.startswith("-"):
+        if not typed.startswith("--") or "=" not in typed:
+            return "none", _options(place.command)
+        option = _spelled(place.command, typed.partition("=")[0])
+        return ("none", []) if option is None else _of_kind(option.kind)
+    if place.named:
+        return _of_kind(place.command.words)
+    return "*.py", _names() if place.commands else []
 
 
-def _place(before: list[str]) -> Option | tuple[Command, bool, bool | None] | None:
-    """Where the words before lead: to an option's value, to a word of a program's (None), or to a word of a command's:
-    whether an option may stand there, and whether a command may (None: `run` itself was named)."""
-    command, commands_too = commands()["run"], True
-    named: bool = False
+def _place(before: list[str]) -> Option | _Place | None:
+    """Where the words before lead: to an option's value, to a word of a command's, or to a program's words (None)."""
+    place = _Place(commands()["run"])
     words = iter(before)
     for word in words:
-        option = _spelled(command, word)
+        option = _spelled(place.command, word)
         if option is not None and option.nargs is None:
             if next(words, None) is None:
                 return option
-        elif command.name != "run":
+        elif place.command.name != "run":
             if word == "--":
-                return command, False, None
+                return place._replace(options=False)
         elif _BEFORE_PROGRAM.match(word):
             return None
         elif _PYTHONS_WITH_VALUE.match(word):
-            commands_too = False
+            place = place._replace(commands=False)
             if next(words, None) is None:
                 return None
         elif word.startswith("-"):
-            commands_too = commands_too and word.startswith("--")
-        elif commands_too and not named and word in commands():
-            command, named = commands()[word], True
+            place = place._replace(commands=place.commands and word.startswith("--"))
+        elif place.commands and not place.named and word in commands():
+            place = _Place(commands()[word], named=True)
         else:
             return None
-    return command, True, None if named else commands_too
+    return place
+
+
+def _names() -> list[tuple[str, str]]:
+    return [(command.name, command.description or "") for command in commands().values()]
 
 
 def _spelled(command: Command, word: str) -> Option | None:
@@ -97,7 +108,7 @@ def _spelled(command: Command, word: str) -> Option | None:
 
 def _of_kind(kind: Kind) -> Answer:
     if kind.completes == "command":
-        return "none", [(c.name, c.description or "") for c in commands().values()]
+        return "none", _names()
     return _FILES.get(kind.completes, "none"), [(choice, "") for choice in kind.choices]
 
 
