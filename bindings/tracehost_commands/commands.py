@@ -10,6 +10,7 @@ import os
 from functools import cache
 from typing import Any
 
+from .errors import CommandError
 from .options import (
     COMMAND,
     FILE,
@@ -163,9 +164,13 @@ _AT_THE_END = {"completion": ("help",), "doctor": ("python", "version", "help"),
 
 @cache
 def commands() -> dict[str, Command]:
-    """All of them, by name."""
-    with open(OF_RUN, encoding="utf-8") as table:
-        of_run = {row["name"]: row for row in json.load(table)["options"]}
+    """All of them, by name. Raises CommandError if the options of `run` cannot be read."""
+    try:
+        with open(OF_RUN, encoding="utf-8") as table:
+            of_run = {row["name"]: row for row in json.load(table)["options"]}
+    except (OSError, ValueError, KeyError) as error:
+        again = "run scripts/setup or pip install again"
+        raise CommandError(f"cannot read {OF_RUN}: {error}; {again}") from None
     return {row[0]: _command(of_run, *row) for row in _TABLE}
 
 

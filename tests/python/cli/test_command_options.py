@@ -5,7 +5,7 @@ import os
 
 import pytest
 from tracehost_commands.commands import commands
-from tracehost_commands.errors import UsageError
+from tracehost_commands.errors import CommandError, UsageError
 from tracehost_commands.options import FLAG
 from tracehost_commands.reading import all_given, read
 
@@ -37,6 +37,17 @@ def test_the_table_of_the_binary_is_the_one_that_is_installed(run_host):
     with open(table.OF_RUN, encoding="utf-8") as file:
         assert json.loads(done.stdout) == json.load(file)
     assert json.loads(done.stdout)["commands"] == list(commands())
+
+
+def test_a_table_that_is_gone(monkeypatch, tmp_path):
+    from tracehost_commands import commands as table
+
+    commands.cache_clear()
+    monkeypatch.setattr(table, "OF_RUN", f"{tmp_path}/none.json")
+    with pytest.raises(
+        CommandError, match=r"^cannot read .*none\.json: .*; run scripts/setup or pip"
+    ):
+        read("kernel", ["list"])
 
 
 def test_the_table_needs_no_python(run_host, tmp_path):
