@@ -16,8 +16,7 @@ tracehost_unity(tracehost_interpreter)
 add_library(tracehost_cli STATIC ${cli_sources})
 target_include_directories(tracehost_cli PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::program_options nlohmann_json::nlohmann_json)
-target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VERSION}"
-  TRACEHOST_TORCH_OLDEST="${TRACEHOST_TORCH_OLDEST}" TRACEHOST_TORCH_NEWEST="${TRACEHOST_TORCH_NEWEST}")
+target_compile_definitions(tracehost_cli PUBLIC TRACEHOST_VERSION="${PROJECT_VERSION}")
 tracehost_warnings(tracehost_cli)
 tracehost_unity(tracehost_cli)
 
@@ -32,6 +31,15 @@ if(NOT libpython_real MATCHES "^/(usr/)?lib(/|$)")
   set(libpython_rpath "${TRACEHOST_LIBPYTHON_DIR}")
 endif()
 set_target_properties(tracehost_binary PROPERTIES INSTALL_RPATH "${libpython_rpath}")
+
+# The table of options as the binary prints it, and the manual page that is made of it.
+file(GLOB command_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/*.py")
+add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/options.json" "${PROJECT_BINARY_DIR}/tracehost.1"
+  COMMAND tracehost_binary --options-json > "${PROJECT_BINARY_DIR}/options.json"
+  COMMAND "${TRACEHOST_PYTHON}" -B -m tracehost_commands.manual "${PROJECT_BINARY_DIR}/options.json" "${PROJECT_VERSION}" > "${PROJECT_BINARY_DIR}/tracehost.1"
+  WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}/bindings"
+  DEPENDS tracehost_binary ${command_sources} VERBATIM)
+add_custom_target(tracehost_manual ALL DEPENDS "${PROJECT_BINARY_DIR}/options.json" "${PROJECT_BINARY_DIR}/tracehost.1")
 
 foreach(target tracehost_interpreter tracehost_cli tracehost_binary)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

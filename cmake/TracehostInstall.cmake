@@ -12,7 +12,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${sit
   FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "*.jinja" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 # Commands that are made in Python. A package of its own: notebooks start without torch.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATION "${site}/tracehost_commands"
-  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  FILES_MATCHING PATTERN "*.py" PATTERN "tracehost.*" PATTERN "__pycache__" EXCLUDE)
 # What --trace and --intercept load before the program runs: without torch, too.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_interception/" DESTINATION "${site}/tracehost_interception"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
@@ -29,6 +29,9 @@ if(TARGET tracehost_binary)
   install(TARGETS tracehost_binary RUNTIME DESTINATION "${commands}")
   # The same binary, which goes by its name: this one is Python and knows no option of ours.
   install(PROGRAMS "$<TARGET_FILE:tracehost_binary>" DESTINATION "${commands}" RENAME tracehost-python)
+  # The options of `run`, from the one table, for the help and the other commands; and the manual page of all.
+  install(FILES "${PROJECT_BINARY_DIR}/options.json" DESTINATION "${site}/tracehost_commands")
+  install(FILES "${PROJECT_BINARY_DIR}/tracehost.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 
 # What `tracehost doctor` reads: it does not have to import anything.

@@ -1,12 +1,15 @@
-"""Commands of the host that are made in Python.
+"""Commands of the host: all but `run`.
 
-`tracehost notebook ...` starts `python -P -m tracehost_commands notebook --option=value ... -- words`: the
-binary knows the options and has checked them, this package gives them a meaning. Notebooks, kernels and the prompt
-import neither torch nor `tracehost`, so that they start at once.
+`tracehost notebook ...` starts `python -P -m tracehost_commands notebook ...`: the binary hands the words over as they
+are, and argparse reads them here. Help, completion, notebooks, kernels and the prompt import neither torch nor
+`tracehost`, so that they start at once.
 
 - __main__.py: from the command's name to its module's `main(options, words)`
-- notebook/: `tracehost notebook` and `tracehost kernel`;   bench/: `tracehost bench`
-- repl.py, doctor.py, export.py, inspect.py, report.py: a command each
-- options.py: `--name=value` into the fields of a dataclass;   errors.py: what ends a command;   signals.py: Ctrl-C
+- commands.py: the table: help and options of each command;   options.py: what an option's values and variable may be
+- reading.py: a command line and variables become the fields of a namespace
+- help.py, manual.py: texts from the table;   completion.py: what a shell offers, for the scripts tracehost.bash ...
+- notebook/: `tracehost notebook` and `tracehost kernel`;   bench/: `tracehost bench`;   doctor/: `tracehost doctor`
+- repl.py, export.py, inspect.py, report.py: a command each
+- errors.py: what ends a command;   signals.py: Ctrl-C
 - target.py, arguments.py: `module:function`, and `f32[?,128]` as arguments
 """

@@ -1,30 +1,59 @@
-"""`python -m tracehost_commands COMMAND [--option[=value]...] -- [word...]`, as the binary calls it."""
+"""`python -m tracehost_commands COMMAND [WORD...]`, as the binary calls it."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 
-from .errors import CommandError
+from .completion import answer
+from .errors import CommandError, UsageError
+from .help import help_of
+from .reading import read
 from .signals import reraise
 
 # Commands of which a folder has more than one file.
-_FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench"}
+_FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench", "doctor": ".doctor"}
 
 
 def main() -> int:
     command, *words = sys.argv[1:]
-    end = words.index("--")
+    own = words[: words.index("--")] if "--" in words else words
     try:
+        if command == "completion" and words[:2] == ["words", "--"]:
+            sys.stdout.write(answer(words[2:]))
+            return 0
+        if command == "doctor" and "--version" in own:
+            from .doctor.installed import version_lines
+
+            sys.stdout.write(version_lines())
+            return 0
+        if command == "help" or "--help" in own:
+            sys.stdout.write(help_of(words if command == "help" else [command]))
+            return 0
+        options, rest = read(command, words)
+        _intercept()
         module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
-        return module.main(words[:end], words[end + 1 :])
+        return module.main(options, rest)
     except CommandError as error:
         sys.stderr.write(f"tracehost: {error}\n")
         return error.code
     except KeyboardInterrupt:
         reraise(signal.SIGINT)
         raise
+
+
+def _intercept() -> None:
+    """`--trace` and `--intercept` for the code that a command imports, unless the binary has done it already."""
+    asked = os.environ.get("TRACEHOST_TRACE") or os.environ.get("TRACEHOST_INTERCEPT")
+    if not asked or "tracehost_interception" in sys.modules:
+        return
+    from tracehost_interception import install
+
+    trouble = install("tracehost_commands")
+    if trouble is not None:
+        raise UsageError(trouble)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import errno
 import inspect
 import os
 import sys
-from dataclasses import dataclass, field
+from argparse import Namespace
 
 import tracehost
 from tracehost import ConcreteFunction, Function
@@ -14,21 +14,11 @@ from tracehost._archive import describe, shown_path
 
 from .arguments import arguments, check_fits, device
 from .errors import CommandError, UsageError
-from .options import only, read
+from .options import only
 from .target import find
 
 
-@dataclass
-class Options:
-    output: str | None = None
-    signature: list[str] = field(default_factory=list)
-    name: str | None = None
-    device: str | None = None
-    source_paths: bool = False
-
-
-def main(words: list[str], targets: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, targets: list[str]) -> int:
     target = only(targets, "'export' takes one MODULE:FUNCTION or SCRIPT.py:FUNCTION")
     if options.output is None:
         raise UsageError("'export' needs the file to write: -o OUT")

@@ -6,26 +6,17 @@ import errno
 import json
 import os
 import sys
-from dataclasses import dataclass
+from argparse import Namespace
 
 import tracehost
 from tracehost import _archive
 
 from .arguments import device
 from .errors import CommandError, UsageError
-from .options import only, read
+from .options import only
 
 
-@dataclass
-class Options:
-    json: bool = False
-    graph: int | None = None
-    code: int | None = None
-    device: str | None = None
-
-
-def main(words: list[str], files: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, files: list[str]) -> int:
     file = only(files, "'inspect' takes one FILE")
     if options.json + (options.graph is not None) + (options.code is not None) > 1:
         raise UsageError("give one of --json, --graph and --code")
@@ -46,7 +37,7 @@ def main(words: list[str], files: list[str]) -> int:
     return 0
 
 
-def _text(file: str, options: Options) -> str:
+def _text(file: str, options: Namespace) -> str:
     if options.json:
         return json.dumps(_archive.manifest_of(file), indent=1)
     archive = tracehost.load(file, device=device(options.device), sha256="")

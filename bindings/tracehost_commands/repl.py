@@ -5,21 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from dataclasses import dataclass
+from argparse import Namespace
 
 from .errors import UsageError, need
-from .options import read
 
 
-@dataclass
-class Options:
-    ipython: bool = False
-    plain: bool = False
-    init: str | None = None
-
-
-def main(words: list[str], arguments: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, arguments: list[str]) -> int:
     if options.ipython and options.plain:
         raise UsageError("--ipython and --plain say different things; give one of them")
     if options.init is not None and not os.path.isfile(options.init):
@@ -31,7 +22,7 @@ def main(words: list[str], arguments: list[str]) -> int:
     return _ipython(options, arguments)
 
 
-def _plain(options: Options, arguments: list[str]) -> None:
+def _plain(options: Namespace, arguments: list[str]) -> None:
     """Python's own prompt is only had at its start, so Python starts again: -i, with a script or without.
     Input that is no terminal is read as at a prompt, too."""
     script = [options.init] if options.init is not None else []
@@ -39,7 +30,7 @@ def _plain(options: Options, arguments: list[str]) -> None:
     os.execv(sys.executable, [sys.executable, "-i", *script, *words])
 
 
-def _ipython(options: Options, arguments: list[str]) -> int:
+def _ipython(options: Namespace, arguments: list[str]) -> int:
     import IPython
 
     # As `ipython` has it: the current folder is on the path.

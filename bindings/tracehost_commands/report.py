@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from argparse import Namespace
 
 from tracehost._reports import run
 from tracehost._reports.page import document
 
 from .errors import CommandError, UsageError
-from .options import only, read
+from .options import only
 
 
-@dataclass
-class Options:
-    output: str | None = None
-
-
-def main(words: list[str], files: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, files: list[str]) -> int:
     file = only(files, "'report' takes one FILE")
     # A child's run.jsonl.71 has a page of its own.
     output = options.output or (

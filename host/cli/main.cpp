@@ -1,13 +1,14 @@
 // Two personalities in one binary. As tracehost-python (sys.executable, and what every child
-// process runs) it is Python and nothing else; as tracehost it has options and commands of its own.
-#include "cli/completion.h"
+// process runs) it is Python and nothing else. As tracehost it runs programs with options of its
+// own, and commands, which are made in Python.
 #include "cli/doctor.h"
-#include "cli/help.h"
 #include "cli/settings.h"
 #include "interpreter/run.h"
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -41,81 +42,111 @@ int print(const std::string &text) {
   return std::cout ? 0 : exit_failure;
 }
 
-// `message` with the command that `word` may mean, and where to look.
-std::string suggesting(std::string message, const std::string &word) {
-  if (const auto meant = nearest_command(word))
-    message += "; did you mean '" + *meant + "'?";
-  return message + " (try 'tracehost help')";
+constexpr const char *short_help =
+    "usage: tracehost [OPTION...] SCRIPT [ARG...]\n"
+    "       tracehost [OPTION...] (DIR | ZIP | - | -c CODE | -m MODULE) [ARG...]\n"
+    "       tracehost COMMAND ...\n"
+    "\nRuns a Python program as python does. In it, @tracehost.function turns PyTorch\n"
+    "functions into cached TorchScript graphs, one for each call signature.\n"
+    "\n`tracehost help` says more, `tracehost doctor` checks this installation.\n";
+
+// Which Python a command runs in has to be known before it reads its words.
+std::optional<std::string> named_python(const std::vector<std::string> &words) {
+  constexpr std::string_view option = "--python";
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i].starts_with("--python="))
+      return words[i].substr(option.size() + 1);
+    if (words[i] == option && i + 1 < words.size())
+      return words[i + 1];
+  }
+  return std::nullopt;
 }
 
-int show_help(const std::vector<std::string> &words) {
-  if (words.empty())
-    return print(general_help());
-  if (const auto *command = find_command(words.front()))
-    return print(command_help(command->command));
-  return complain(suggesting("no command '" + words.front() + "'", words.front()), exit_usage);
+// That of `--python`, else of its variable. If there is none: a message, and the exit code.
+std::optional<interpreter::Environment> environment(const std::optional<std::string> &named,
+                                                    int &code) {
+  const char *variable = std::getenv("TRACEHOST_PYTHON");
+  const auto python = absolute(named.value_or(variable == nullptr ? "" : variable));
+  if (!python.empty())
+    ::setenv("TRACEHOST_PYTHON", python.c_str(), 1);
+  std::string trouble;
+  auto found =
+      interpreter::find_environment(python, named ? "--python" : "TRACEHOST_PYTHON", trouble);
+  if (!found)
+    code = complain(trouble, python.empty() ? exit_failure : exit_usage);
+  return found;
 }
 
-int show_completion(const std::vector<std::string> &words) {
-  const auto shell = words.size() == 1 ? words.front() : std::string();
-  if (shell == "bash")
-    return print(bash_completion());
-  if (shell == "zsh")
-    return print(zsh_completion());
-  if (shell == "fish")
-    return print(fish_completion());
-  std::string got;
-  for (const auto &word : words)
-    got += (got.empty() ? ", got '" : " ") + word;
-  throw UsageError("'completion' takes bash, zsh or fish" + got + (got.empty() ? "" : "'"));
+// A command that does not start, with a sentence on why.
+int fail(const std::string &command, const std::vector<std::string> &words,
+         const interpreter::Environment &where, const std::string &why) {
+  const bool json = std::ranges::count(words, "--json") > 0;
+  if (command == "doctor" && std::ranges::count(words, "--version") == 0)
+    return print(checks_without_python(where, why, json)), exit_failure;
+  if (command == "help")
+    print(short_help);
+  return complain(why + "; 'tracehost doctor' says what is wrong", exit_failure);
 }
 
-// -P: what lies in the current folder is not taken for a part of the command.
-std::vector<std::string> in_python(const Split &line, const Settings &settings) {
-  std::vector<std::string> args{"-P", "-X", "faulthandler", "-m", "tracehost_commands"};
-  args.emplace_back(entry(line.command).name);
-  const auto words = words_for_python(settings);
+// A command gets its words as they are. -P: what lies in the current folder is not taken for a part
+// of it.
+int run_command(const std::string &command, const std::vector<std::string> &words) {
+  leave_out_runs_own();
+  if (command == "help" || command == "completion") // of any environment
+    ::unsetenv("TRACEHOST_PYTHON");
+  int code = 0;
+  const auto where = environment(named_python(words), code);
+  if (!where)
+    return code;
+  std::vector<std::string> args{"-P",
+                                "-Xfaulthandler",
+                                "-Xtracehost=" TRACEHOST_VERSION,
+                                "-Xtracehost-environment=" + where->chosen_by,
+                                "-mtracehost_commands",
+                                command};
   args.insert(args.end(), words.begin(), words.end());
-  args.emplace_back("--");
-  args.insert(args.end(), line.rest.begin(), line.rest.end());
-  return args;
+  return interpreter::run_module(
+      where->executable.string(), "tracehost_commands", args,
+      [&](const std::string &why) { return fail(command, words, *where, why); });
+}
+
+int run(const Split &line) {
+  auto settings = parse(line);
+  if (settings.help)
+    return run_command("help", std::vector(line.command.empty() ? 0 : 1, line.command));
+  if (!line.unknown_word.empty() && !settings.version) {
+    const auto meant = nearest_command(line.unknown_word);
+    throw UsageError("'" + line.unknown_word + "' is neither a file nor a command" +
+                     (meant ? "; did you mean '" + *meant + "'?" : "") + " (try 'tracehost help')");
+  }
+  if (!settings.version && line.rest.empty() && ::isatty(0) == 1)
+    return print(short_help);
+  complete(settings);
+  apply(settings);
+  const auto *python = settings.find("python");
+  std::optional<std::string> named;
+  if (python != nullptr && python->origin == "--python")
+    named = python->values.front();
+  if (settings.version)
+    return run_command("doctor", {"--version", named ? "--python=" + *named : "--"});
+  int code = 0;
+  const auto where = environment(named, code);
+  return where ? interpreter::run_program(where->executable.string(), line.rest) : code;
 }
 
 int command_line(const std::vector<std::string> &args) {
+  if (args.size() == 1 && args.front() == "--options-json")
+    return print(options_as_json());
   const auto line = split(args, [](const std::string &path) {
     std::error_code ignored;
     return std::filesystem::exists(path, ignored);
   });
-  if (line.command == Command::help)
-    return show_help(line.rest);
-  auto settings = parse(line);
-  if (settings.help)
-    return print(line.named ? command_help(line.command) : general_help());
-  if (!line.unknown_word.empty() && !settings.version)
-    throw UsageError(suggesting("'" + line.unknown_word + "' is neither a file nor a command",
-                                line.unknown_word));
-  if (line.command == Command::completion)
-    return show_completion(line.rest);
-  if (line.command == Command::doctor && !line.rest.empty())
-    throw UsageError("'" + std::string(entry(line.command).name) + "' takes no argument '" +
-                     line.rest.front() + "'");
-  if (line.command == Command::run && !settings.version && line.rest.empty() && ::isatty(0) == 1)
-    return print(short_help());
-
-  complete(settings);
-  apply(settings);
-  const auto *python = settings.find("python");
-  std::string trouble;
-  const auto environment = interpreter::find_environment(
-      settings.text("python"), python == nullptr ? "" : python->origin, trouble);
-  if (!environment)
-    return complain(trouble, python == nullptr ? exit_failure : exit_usage);
-  if (settings.version)
-    return print(version_lines(*environment));
-  if (line.command == Command::doctor)
-    return doctor(*environment, all_settings(settings), settings.is_on("json"));
-  const auto words = is_in_python(line.command) ? in_python(line, settings) : line.rest;
-  return interpreter::run_program(environment->executable.string(), words);
+  if (line.is_program())
+    return run(line);
+  auto words = line.rest;
+  if (line.command != "help") // what stands in front of the command's word
+    words.insert(words.begin(), line.options.begin(), line.options.end());
+  return run_command(line.command, words);
 }
 
 } // namespace

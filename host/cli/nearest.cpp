@@ -1,7 +1,9 @@
-#include "cli/nearest.h"
+// The name that a misspelt word means.
+#include "cli/options.h"
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
 
 namespace tracehost::cli {
 namespace {
@@ -22,13 +24,12 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-} // namespace
-
-std::optional<std::string> nearest(std::string_view word,
-                                   const std::vector<std::string_view> &names) {
+// If it is near enough: one edit for each three letters, at least one; or its beginning.
+template <typename Names>
+std::optional<std::string> nearest(std::string_view word, const Names &names) {
   std::optional<std::string> found;
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1; // edits; only fewer will do
-  for (const auto name : names) {
+  for (const std::string_view name : names) {
     const bool begins = word.size() >= 2 && name.starts_with(word);
     const auto edits = begins ? 1 : distance(word, name);
     if (edits < best) {
@@ -37,6 +38,16 @@ std::optional<std::string> nearest(std::string_view word,
     }
   }
   return found;
+}
+
+} // namespace
+
+std::optional<std::string> nearest_command(std::string_view word) {
+  return nearest(word, commands());
+}
+
+std::optional<std::string> nearest_option(std::string_view name) {
+  return nearest(name, options() | std::views::transform(&Option::name));
 }
 
 } // namespace tracehost::cli

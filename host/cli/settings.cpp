@@ -1,26 +1,75 @@
+// Options by Boost.Program_options, variables, and the checks of both.
 #include "cli/settings.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <boost/program_options.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <sstream>
+
+namespace po = boost::program_options;
 
 namespace tracehost::cli {
 namespace {
 
-Command owner(const OptionEntry &option, Command command) {
-  return is_shared(option) ? Command::run : command;
+constexpr const char *see_help = "try 'tracehost help run'";
+
+po::options_description description() {
+  po::options_description known;
+  for (const auto &option : options()) {
+    const auto name = std::string(option.name);
+    if (!is_setting(option))
+      known.add_options()(name.c_str(), "");
+    else if (option.takes == Takes::values)
+      known.add_options()(name.c_str(), po::value<std::vector<std::string>>(), "");
+    else
+      known.add_options()(name.c_str(), po::value<std::string>(), "");
+  }
+  return known;
 }
 
-bool excludes(const Given &a, const Given &b) {
-  return a.is_on() && a.command == b.command && a.option->group != '\0' &&
-         a.option->group == b.option->group;
+std::string unknown_option(const std::string &shown) {
+  const auto name = shown.substr(0, shown.find('=')).substr(shown.find_first_not_of('-'));
+  const auto meant = nearest_option(name);
+  return "unknown option '--" + name + "'" + (meant ? "; did you mean '--" + *meant + "'?" : "") +
+         " (" + see_help + ")";
+}
+
+// As Python's int() reads it, without spaces and underscores.
+bool is_whole(const std::string &text) {
+  const auto digits = text.starts_with('+') ? text.substr(1) : text;
+  return !digits.empty() && digits.find_first_not_of("0123456789") == std::string::npos;
+}
+
+bool fits(const Option &option, const std::string &value) {
+  switch (option.kind) {
+  case Kind::none:
+    return value == "true" || value == "false";
+  case Kind::whole:
+    return is_whole(value);
+  case Kind::limit:
+    return value == "off" || value == "error" ||
+           (is_whole(value) && value.find_first_not_of("+0") != std::string::npos);
+  case Kind::choice:
+    return std::ranges::count(choices(option), value) > 0;
+  default:
+    return true;
+  }
+}
+
+void check_values(Given &given) {
+  for (auto &value : given.values) {
+    if (given.option->kind == Kind::none && (value == "1" || value == "0"))
+      value = value == "1" ? "true" : "false";
+    if (!fits(*given.option, value))
+      throw UsageError(given.origin + " takes " + what_it_takes(*given.option) + ", got '" + value +
+                       "'");
+  }
+}
+
+bool excludes(const Given &a, const Option &b) {
+  const bool is_off = a.option->takes == Takes::nothing && a.values.front() == "false";
+  return !is_off && !a.option->group.empty() && a.option->group == b.group;
 }
 
 std::vector<std::string> lines_of(const std::string &text) {
@@ -32,167 +81,61 @@ std::vector<std::string> lines_of(const std::string &text) {
   return result;
 }
 
-std::optional<Given> from_environment(const OptionEntry &option, Command command) {
-  const auto name = variable(option, command);
-  const char *text = std::getenv(name.c_str());
-  if (text == nullptr || *text == '\0')
-    return std::nullopt;
-  Given given{&option, owner(option, command), {text}, name};
-  if (option.takes == Takes::values)
-    given.values = lines_of(text);
-  check_values(given, name);
-  return given;
-}
-
-// Adds what variables say to these commands, where no option has said it.
-void add_variables(std::vector<Given> &given, unsigned commands_of) {
-  const auto said = static_cast<std::ptrdiff_t>(given.size());
-  for (const auto &option : options()) {
-    if (!is_setting(option) || (option.commands & commands_of) == 0)
-      continue;
-    for (const auto &command : commands()) {
-      const bool asked = is_shared(option) ? command.command == Command::run
-                                           : applies(option, command.command) &&
-                                                 (bit(command.command) & commands_of) != 0;
-      if (!asked)
-        continue;
-      auto found = from_environment(option, command.command);
-      if (found && std::none_of(given.begin(), given.begin() + said, [&](const Given &other) {
-            return (other.option == found->option && other.command == found->command) ||
-                   excludes(other, *found);
-          }))
-        given.push_back(std::move(*found));
-    }
-  }
-}
-
-void set(const std::string &name, const std::string &value) {
-  ::setenv(name.c_str(), value.c_str(), 1);
-}
-
-// Found out before the program runs: after an hour of training it would be too late.
-void check_writable(const std::string &file, const std::string &said_by) {
-  struct stat now = {};
-  const bool was_there = ::stat(file.c_str(), &now) == 0;
-  if (was_there && !S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode))
-    return; // a pipe's reader would see its end
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    throw UsageError("cannot write '" + file + "' (" + said_by + "): " + std::strerror(errno) +
-                     "; name a file in a directory you can write to");
-  ::close(descriptor);
-  if (!was_there)
-    ::unlink(file.c_str());
-}
-
-// The end of its name says what is written.
-void check_form(const std::string &file, const std::string &said_by) {
-  const auto form = std::filesystem::path(file).extension().string();
-  for (const char *known : {"", ".txt", ".html", ".json"})
-    if (form == known)
-      return;
-  throw UsageError("'" + file + "' (" + said_by + ") ends in '" + form +
-                   "'; a report is .html, .json or .txt");
-}
-
-void check_output(const Given &given) {
-  const auto &file = given.values.front();
-  if (given.option->name == "report")
-    check_form(file, given.origin);
-  if (file != "-")
-    check_writable(file, given.origin);
-}
-
-// What is done at exit, of a run.
-bool has_owner(const OptionEntry &option) {
-  return option.kind == Kind::output || option.name == "max-retraces";
-}
-
-// It is done by this process, not by its children: the variable names it.
-void apply_owner(const Given &given) {
-  const auto name = variable(*given.option, Command::run);
-  const auto owner = name + "_PID";
-  const char *above = std::getenv(owner.c_str()); // a host above us set it: that one writes
-  if (given.origin == name && above != nullptr && *above != '\0')
-    return;
-  if (given.option->kind == Kind::output)
-    check_output(given);
-  set(owner, std::to_string(::getpid()));
-}
-
-// Only the process that got the option reports what could not be traced; its children do not. A
-// command in Python starts the program itself.
-void apply_interception(const Given &given, Command command) {
-  const bool inherited = given.origin == variable(*given.option, Command::run);
-  if (!inherited && command == Command::run)
-    set("TRACEHOST_INTERCEPTION_PID", std::to_string(::getpid()));
-}
-
 } // namespace
 
 const Given *Settings::find(std::string_view name) const {
-  for (const auto &one : given)
-    if (one.option->name == name)
-      return &one;
-  return nullptr;
+  const auto found =
+      std::ranges::find(given, name, [](const Given &one) { return one.option->name; });
+  return found == given.end() ? nullptr : &*found;
 }
 
-std::string Settings::text(std::string_view name) const {
-  const auto *found = find(name);
-  return found == nullptr || !found->is_on() ? std::string() : found->values.front();
-}
-
-bool Settings::is_on(std::string_view name) const {
-  const auto *found = find(name);
-  return found != nullptr && found->is_on();
-}
-
-void complete(Settings &settings) { add_variables(settings.given, bit(settings.command)); }
-
-std::vector<Given> all_settings(const Settings &settings) {
-  auto all = settings.given;
-  add_variables(all, ~0U);
-  return all;
-}
-
-std::string full_name(const OptionEntry &option, Command command) {
-  return (is_shared(option) ? "" : std::string(entry(command).name) + ".") +
-         std::string(option.name);
-}
-
-void apply(Settings &settings) {
-  // What an option excludes is not to reach the program as a variable. Nor is a file of `run` to be
-  // written by another command.
-  for (const auto &option : options())
-    if (is_shared(option) && is_setting(option) &&
-        (applies(option, settings.command) || has_owner(option)) &&
-        settings.find(option.name) == nullptr)
-      ::unsetenv(variable(option, Command::run).c_str());
-  for (auto &given : settings.given) {
-    if (!is_shared(*given.option) || given.values.empty())
-      continue;
-    make_absolute(given);
-    if (has_owner(*given.option))
-      apply_owner(given);
-    if (given.option->name == "trace" || given.option->name == "intercept")
-      apply_interception(given, settings.command);
-    std::string text;
-    for (const auto &value : given.values)
-      text += (text.empty() ? "" : "\n") + value;
-    set(variable(*given.option, Command::run), text);
+Settings parse(const Split &split) {
+  Settings settings;
+  try {
+    const auto known = description();
+    po::command_line_parser parser(split.options);
+    parser.options(known).positional(po::positional_options_description());
+    parser.style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing);
+    const auto found = parser.run();
+    po::variables_map values;
+    po::store(found, values); // says what is given twice
+    for (const auto &word : found.options) {
+      const auto *option = find_option(word.string_key);
+      if (!is_setting(*option))
+        continue;
+      if (settings.find(option->name) == nullptr)
+        settings.given.push_back({option, {}, "--" + word.string_key});
+      auto &all = std::ranges::find(settings.given, option, &Given::option)->values;
+      all.insert(all.end(), word.value.begin(), word.value.end());
+    }
+    settings.version = values.count("version") > 0;
+    settings.help = values.count("help") > 0;
+  } catch (const po::unknown_option &error) {
+    throw UsageError(unknown_option(error.get_option_name()));
+  } catch (const po::error &error) {
+    throw UsageError(std::string(error.what()) + "; " + see_help);
   }
+  if (!settings.help)
+    std::ranges::for_each(settings.given, check_values);
+  return settings;
 }
 
-std::vector<std::string> words_for_python(const Settings &settings) {
-  std::vector<std::string> words;
-  for (const auto &given : settings.given) {
-    if (is_shared(*given.option) || !given.is_on())
+void complete(Settings &settings) {
+  const auto said = settings.given;
+  for (const auto &option : options()) {
+    const auto name = variable(option);
+    const char *text = std::getenv(name.c_str());
+    if (!is_setting(option) || text == nullptr || *text == '\0' ||
+        std::ranges::any_of(said, [&](const Given &other) {
+          return other.option == &option || excludes(other, option);
+        }))
       continue;
-    for (const auto &value : given.values)
-      words.push_back("--" + std::string(given.option->name) +
-                      (given.is_flag() ? "" : "=" + value));
+    Given given{&option, {text}, name};
+    if (option.takes == Takes::values)
+      given.values = lines_of(text);
+    check_values(given);
+    settings.given.push_back(std::move(given));
   }
-  return words;
 }
 
 } // namespace tracehost::cli

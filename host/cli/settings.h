@@ -1,45 +1,48 @@
-// What is set for a command, by whom, and how it reaches the program and its children: by
+// What is set for a program, by whom, and how it reaches the program and its children: by
 // environment variables only.
 //
-// An option wins over its variable, and over the variable of an option that it excludes (--inplace,
-// --output).
+// An option wins over its variable, and over the variable of an option that it excludes (--eager,
+// --stance).
 #pragma once
 
 #include "cli/split.h"
-#include "cli/values.h"
+
+#include <stdexcept>
 
 namespace tracehost::cli {
 
+// Something the user typed is wrong: the message is printed as it is, the exit code is 2.
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Given {
+  const Option *option;
+  std::vector<std::string> values; // of a flag `true` or `false`
+  std::string origin;              // `--stance`, `TRACEHOST_STANCE`
+};
+
 struct Settings {
-  Command command = Command::run;
   std::vector<Given> given; // each option once
   bool version = false;
   bool help = false;
 
   const Given *find(std::string_view name) const;
-  // Its value; empty: there is none.
-  std::string text(std::string_view name) const;
-  bool is_on(std::string_view name) const;
 };
 
-// The options of a split command line; throws UsageError.
+// The options of a split command line. Throws UsageError.
 Settings parse(const Split &split);
 
-// Adds what variables say to this command. Throws UsageError if a variable has a wrong value.
+// Adds what variables say. Throws UsageError if a variable has a wrong value.
 void complete(Settings &settings);
 
-// All that differs from the defaults, for any command; `settings` are those of this one. Throws
-// UsageError if a variable has a wrong value.
-std::vector<Given> all_settings(const Settings &settings);
-
-// `python` of an option that all commands share, else `notebook.timeout`.
-std::string full_name(const OptionEntry &option, Command command);
-
-// Checks that files can be written, and sets the variables of what all commands share. Throws
-// UsageError.
+// Checks that files can be written, and sets the variables. Throws UsageError.
 void apply(Settings &settings);
 
-// A command in Python: its options, one word each.
-std::vector<std::string> words_for_python(const Settings &settings);
+// For a command in Python: the variables of a run's files and limits are not its own.
+void leave_out_runs_own();
+
+// The path, made absolute. `-` stays, `~/` is the user's home.
+std::string absolute(const std::string &path);
 
 } // namespace tracehost::cli

@@ -16,6 +16,13 @@ bool is_bare_word(std::string_view word) {
   return word.find_first_of("./") == std::string_view::npos && !word.empty();
 }
 
+// What the option says where it has no value: `--eager=true`, `--report=-`.
+const char *default_value(const Option &option) {
+  if (option.takes == Takes::optional_value)
+    return "=-";
+  return option.takes == Takes::nothing && is_setting(option) ? "=true" : "";
+}
+
 class Splitter {
 public:
   Splitter(const std::vector<std::string> &args,
@@ -31,64 +38,38 @@ public:
   }
 
 private:
-  // One word; false when all that is left belongs to Python (or cannot be understood).
+  // One word; false when all that is left belongs to others (or cannot be understood).
   bool step() {
     const std::string &word = args_[at_];
-    if (word == "--") {
-      at_ += split_.command == Command::run ? 0 : 1; // Python reads its own
-      return false;
-    }
-    if (word.starts_with("--") && word.size() > 2)
+    if (word == "--")
+      return false; // Python reads its own
+    if (word.starts_with("--"))
       return long_option(word);
-    if (word.starts_with("-") && word.size() > 1)
-      return split_.command == Command::run ? short_options(word) : own_letter(word);
-    return first_word(word);
+    return word.starts_with("-") && word.size() > 1 ? short_options(word) : first_word(word);
   }
 
   bool long_option(const std::string &word) {
     const auto equals = word.find('=');
     const auto name = std::string_view(word).substr(2, equals - 2);
-    if (is_pythons_long_option(name) && split_.command == Command::run) {
+    if (is_pythons_long_option(name)) {
       take_rest();
       if (name == "check-hash-based-pycs" && at_ < args_.size())
         take_rest();
       return true;
     }
-    const auto *option = find_option(name, split_.command);
-    const bool bare_optional =
-        option != nullptr && option->takes == Takes::optional_value && equals == std::string::npos;
-    split_.host_options.push_back(bare_optional ? word + "=-" : word);
+    split_.options.push_back(word);
     ++at_;
-    if (option == nullptr) // whether it has a value cannot be known: the parser reports it
-      return take_all_as_unknown();
+    const auto *option = find_option(name);
+    if (option == nullptr) { // whether it has a value cannot be known: the parser reports it
+      at_ = args_.size();
+      return false;
+    }
     const bool wants_value = option->takes == Takes::value || option->takes == Takes::values;
-    if (wants_value && equals == std::string::npos && at_ < args_.size())
-      join(args_[at_++]);
+    if (equals == std::string::npos && !wants_value)
+      split_.options.back() += default_value(*option);
+    else if (equals == std::string::npos && at_ < args_.size())
+      split_.options.back() += "=" + args_[at_++]; // what it begins with does not matter
     return true;
-  }
-
-  // The value in one word with the option: what it begins with does not matter then.
-  void join(const std::string &value) { split_.host_options.back() += "=" + value; }
-
-  // -j4 or -j 4, of a command with letters.
-  bool own_letter(const std::string &word) {
-    const auto *option = find_letter(word[1], split_.command);
-    if (option == nullptr)
-      return split_.host_options.push_back(word), take_all_as_unknown();
-    split_.host_options.push_back("--" + std::string(option->name));
-    ++at_;
-    if (option->takes == Takes::nothing && word.size() > 2)
-      split_.host_options.back() = word; // -fo: said to be unknown
-    else if (word.size() > 2)
-      join(word.substr(2));
-    else if (option->takes != Takes::nothing && at_ < args_.size())
-      join(args_[at_++]);
-    return true;
-  }
-
-  bool take_all_as_unknown() {
-    at_ = args_.size();
-    return false;
   }
 
   // A cluster of Python's short options, such as -Bu or -Wignore. Behind -c and -m Python reads no
@@ -103,27 +84,22 @@ private:
     return true;
   }
 
+  // Behind an option of Python's a word can only be the program, as Python has it. Options of the
+  // host may stand on both sides of `run`.
   bool first_word(const std::string &word) {
-    if (split_.command != Command::run)
-      return take_rest();
-    // Behind an option of Python's a word can only be the program, as Python has it.
-    if (!split_.named && split_.rest.empty() && word != "-") {
-      if (const auto *command = find_command(word)) {
-        split_.command = command->command;
-        split_.named = true;
-        ++at_;
-        return true;
-      }
-      if (is_bare_word(word) && !exists_(word))
-        split_.unknown_word = word;
+    if (!split_.command.empty() || !split_.rest.empty() || word == "-")
+      return false;
+    if (is_command(word)) {
+      split_.command = word;
+      ++at_;
+      return split_.is_program();
     }
+    if (is_bare_word(word) && !exists_(word))
+      split_.unknown_word = word;
     return false;
   }
 
-  bool take_rest() {
-    split_.rest.push_back(args_[at_++]);
-    return true;
-  }
+  void take_rest() { split_.rest.push_back(args_[at_++]); }
 
   const std::vector<std::string> &args_;
   const std::function<bool(const std::string &)> &exists_;

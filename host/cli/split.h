@@ -1,8 +1,8 @@
-// Cuts the command line in two: host options, and what Python gets. By hand, because an option
-// parser that sees the script's arguments takes some of them for its own.
+// Cuts the command line in two: host options, and what others read to the letter. By hand, because
+// an option parser that sees the script's arguments takes some of them for its own.
 #pragma once
 
-#include "cli/table.h"
+#include "cli/options.h"
 
 #include <functional>
 #include <string>
@@ -11,12 +11,13 @@
 namespace tracehost::cli {
 
 struct Split {
-  Command command = Command::run;
-  bool named = false;                    // the command's word was given
-  std::vector<std::string> host_options; // all long; a left-out optional value is filled in
-  std::vector<std::string> rest;         // run: Python's arguments; else the command's own words
-  std::string
-      unknown_word; // the first word, where it is no command, no file and nothing Python knows
+  std::string command;              // empty: no command's word was given, as for `run`
+  std::vector<std::string> options; // of the host, `--name=value` each
+  std::vector<std::string> rest;    // Python's arguments; else the command's words, unparsed
+  std::string unknown_word; // the first word, where it is no command, no file and nothing Python
+                            // knows
+
+  bool is_program() const { return command.empty() || command == "run"; }
 };
 
 // `exists` returns whether a file or directory of that name exists.

@@ -1,6 +1,7 @@
 #include "interpreter/run.h"
 
 #include "interpreter/interception.h"
+#include "interpreter/library.h"
 
 #include <Python.h>
 
@@ -47,17 +48,12 @@ int start(PyConfig &config) {
   return Py_RunMain();
 }
 
-} // namespace
-
-int run_program(const std::string &executable, const std::vector<std::string> &args) {
+PyStatus configure(PyConfig &config, const std::string &executable,
+                   const std::vector<std::string> &args) {
   // argv[0] is what CPython names itself by in its messages and in sys.orig_argv.
   std::vector<char *> argv{const_cast<char *>(executable.c_str())};
   for (const auto &arg : args)
     argv.push_back(const_cast<char *>(arg.c_str()));
-
-  if (std::getenv("TRACEHOST_MAX_RETRACES") != nullptr)
-    ::on_exit(&end_over_limit, nullptr);
-  PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.parse_argv = 1;
   // First of all setters: it preinitialises with -E, -I, -X utf8 taken into account, and the bytes
@@ -65,7 +61,36 @@ int run_program(const std::string &executable, const std::vector<std::string> &a
   auto status = PyConfig_SetBytesArgv(&config, static_cast<Py_ssize_t>(argv.size()), argv.data());
   if (!PyStatus_Exception(status))
     status = PyConfig_SetBytesString(&config, &config.executable, executable.c_str());
+  return status;
+}
+
+} // namespace
+
+int run_program(const std::string &executable, const std::vector<std::string> &args) {
+  if (std::getenv("TRACEHOST_MAX_RETRACES") != nullptr)
+    ::on_exit(&end_over_limit, nullptr);
+  PyConfig config;
+  const auto status = configure(config, executable, args);
   return PyStatus_Exception(status) ? give_up(config, status) : start(config);
+}
+
+int run_module(const std::string &executable, const std::string &package,
+               const std::vector<std::string> &args,
+               const std::function<int(const std::string &)> &failed) {
+  PyConfig config;
+  auto status = configure(config, executable, args);
+  if (!PyStatus_Exception(status))
+    status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (PyStatus_Exception(status)) {
+    const std::string where = status.func == nullptr ? "" : std::string(status.func) + ": ";
+    return failed("Python cannot start: " + where + (status.err_msg ? status.err_msg : "it exits"));
+  }
+  PyObject *found = PyImport_ImportModule(package.c_str());
+  if (found == nullptr)
+    return failed(take_failure());
+  Py_DECREF(found); // before Python ends
+  return Py_RunMain();
 }
 
 int run_as_python(int argc, char **argv) {

@@ -7,8 +7,9 @@ import os
 import sys
 import time
 import types
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from tracehost._concrete import brief
 
 from ..arguments import arguments, check_fits, device
 from ..errors import CommandError, UsageError
-from ..options import only, read
+from ..options import only
 from ..target import find
 from .report import EAGER, OURS, Case, as_json, as_text, slower, untraced
 from .timing import Contender, Plan, measure
@@ -27,17 +28,6 @@ _RIVALS = ("eager", "compile")
 _POLICY = 3  # the exit code of --max-regress
 
 _clock = time.perf_counter_ns
-
-
-@dataclass
-class Options:
-    signature: list[str] = field(default_factory=list)
-    against: str = "eager,compile"
-    warmup: int = 10
-    repeat: int | None = None
-    device: str | None = None
-    json: bool = False
-    max_regress: float | None = None
 
 
 @dataclass
@@ -50,8 +40,7 @@ class Subject:
     declared: list[list[Any]]  # arguments that it is measured with where none are given
 
 
-def main(words: list[str], targets: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, targets: list[str]) -> int:
     rivals = _rivals(options)
     target = only(
         targets, "'bench' takes one MODULE:FUNCTION, SCRIPT.py:FUNCTION or ARCHIVE:FUNCTION"
@@ -75,7 +64,7 @@ def main(words: list[str], targets: list[str]) -> int:
     return _POLICY if complaint else 0
 
 
-def _rivals(options: Options) -> list[str]:
+def _rivals(options: Namespace) -> list[str]:
     rivals = options.against.split(",")
     for word in rivals:
         if word not in _RIVALS:
@@ -87,7 +76,7 @@ def _rivals(options: Options) -> list[str]:
     return rivals
 
 
-def _archived(target: str, options: Options) -> Subject:
+def _archived(target: str, options: Namespace) -> Subject:
     if options.max_regress is not None:
         raise UsageError(
             f"{target} is in an archive: --max-regress has no eager to compare it with"
@@ -145,7 +134,7 @@ def _no_arguments(target: str, subject: Subject) -> list[Any]:
     return []
 
 
-def _measured(subject: Subject, values: list[Any], options: Options) -> Case:
+def _measured(subject: Subject, values: list[Any], options: Namespace) -> Case:
     contenders = [
         Contender(
             name,

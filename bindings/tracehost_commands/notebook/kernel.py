@@ -8,27 +8,17 @@ import re
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
+from argparse import Namespace
 from pathlib import Path
 
 from ..errors import CommandError, UsageError, need
-from ..options import only, read
+from ..options import only
 from .document import is_ours
 
 FILE = "kernel.json"
 
 
-@dataclass
-class Options:
-    sys_prefix: bool = False
-    user: bool = False
-    prefix: str | None = None
-    name: str = "tracehost"
-    display_name: str | None = None
-
-
-def main(words: list[str], rest: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, rest: list[str]) -> int:
     actions = {"install": _install, "uninstall": _uninstall, "list": _list}
     takes = "'kernel' takes install, uninstall or list"
     action = only(rest, takes)
@@ -42,7 +32,7 @@ def main(words: list[str], rest: list[str]) -> int:
     return actions[action](options)
 
 
-def _folder(options: Options) -> Path:
+def _folder(options: Namespace) -> Path:
     """Where the specification of that name belongs."""
     from jupyter_core.paths import jupyter_data_dir
 
@@ -55,7 +45,7 @@ def _folder(options: Options) -> Path:
     return data / "kernels" / options.name.lower()
 
 
-def _install(options: Options) -> int:
+def _install(options: Namespace) -> int:
     from .kernel_engine import ARGV, ENVIRONMENT
 
     if re.fullmatch(r"python\d*", options.name.lower()):
@@ -96,7 +86,7 @@ def _replace(folder: Path, specification: str) -> None:
         raise
 
 
-def _uninstall(options: Options) -> int:
+def _uninstall(options: Namespace) -> int:
     folder = _folder(options)
     if not folder.exists():
         raise CommandError(f"there is no kernel at {folder}")
@@ -110,7 +100,7 @@ def _uninstall(options: Options) -> int:
     return 0
 
 
-def _list(options: Options) -> int:
+def _list(options: Namespace) -> int:
     """tracehost's kernels that Jupyter finds: name, environment, place."""
     from jupyter_client.kernelspec import KernelSpecManager
 

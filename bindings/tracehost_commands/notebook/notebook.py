@@ -6,40 +6,18 @@ import os
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, need
-from ..options import read
 from . import document, parameters
-
-
-@dataclass
-class Options:
-    output: str | None = None
-    inplace: bool = False
-    force: bool = False
-    html: str | None = None
-    param: list[str] = field(default_factory=list)
-    param_file: list[str] = field(default_factory=list)
-    list_params: bool = False
-    cwd: str | None = None
-    timeout: float | None = None
-    start_timeout: float = 60.0
-    save_every: float = 30.0
-    allow_errors: bool = False
-    skip_tag: list[str] = field(default_factory=list)
-    max_retraces_per_cell: int | None = None
-    jobs: int = 1
-
 
 PACKAGES = ["nbformat", "nbclient", "ipykernel"]
 
 
-def main(words: list[str], notebooks: list[str]) -> int:
-    options = read(Options, words)
+def main(options: Namespace, notebooks: list[str]) -> int:
     if not notebooks:
         raise UsageError("'notebook' takes at least one notebook; try 'tracehost help notebook'")
     if options.inplace and options.output is not None:
@@ -53,11 +31,11 @@ def main(words: list[str], notebooks: list[str]) -> int:
     if options.html is not None:
         need("nbconvert", what="--html")
     if len(notebooks) > 1:
-        return _several(options, words, notebooks)
+        return _several(options, notebooks)
     return _one(options, notebooks[0])
 
 
-def _one(options: Options, source: str) -> int:
+def _one(options: Namespace, source: str) -> int:
     from .runner import Runner
 
     if options.cwd is not None and not os.path.isdir(options.cwd):
@@ -79,13 +57,13 @@ def _one(options: Options, source: str) -> int:
     return Runner(options, notebook, shown, _folder(options, source), target).run()
 
 
-def _folder(options: Options, source: str) -> str:
+def _folder(options: Namespace, source: str) -> str:
     if options.cwd is not None:
         return os.path.abspath(options.cwd)
     return os.getcwd() if source == document.STDIN else os.path.dirname(os.path.abspath(source))
 
 
-def _target(options: Options, source: str) -> Path | None:
+def _target(options: Namespace, source: str) -> Path | None:
     """Where the result goes; None: to stdout. Raises UsageError where something else is in its place."""
     if options.inplace:
         if source == document.STDIN:
@@ -108,7 +86,7 @@ def _target(options: Options, source: str) -> Path | None:
     return target
 
 
-def _several(options: Options, words: list[str], notebooks: list[str]) -> int:
+def _several(options: Namespace, notebooks: list[str]) -> int:
     """A process of its own for each; the exit code is that of the first that failed."""
     if document.STDIN in notebooks:
         raise UsageError("standard input can be run alone only")
@@ -120,7 +98,9 @@ def _several(options: Options, words: list[str], notebooks: list[str]) -> int:
     for target in targets:
         if targets.count(target) > 1:
             raise UsageError(f"two of the notebooks would be written to {target}")
-    words = [word for word in words if not word.startswith("--jobs=")]
+    # What is shared with `run` has reached the environment.
+    own = [one for one in options.given if not one.option.shared and one.option.name != "jobs"]
+    words = [word for one in own for word in one.words]
     jobs = _Jobs(max(1, options.jobs))
     codes = jobs.run([[*words, "--", source] for source in notebooks])
     return next((code for code in codes if code), 0)

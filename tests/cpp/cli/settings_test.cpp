@@ -1,5 +1,4 @@
-// Host options, their environment twins, and the message for a mistyped one.
-#include "cli/help.h"
+// Options of a run, their environment twins, and the message for a mistyped one.
 #include "cli/settings.h"
 
 #include <gmock/gmock.h>
@@ -42,9 +41,9 @@ protected:
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
-    for (const char *name :
-         {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON", "TRACEHOST_TRACE",
-          "TRACEHOST_INTERCEPT", "TRACEHOST_INTERCEPTION_PID"})
+    for (const char *name : {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON",
+                             "TRACEHOST_TRACE", "TRACEHOST_INTERCEPT", "TRACEHOST_INTERCEPTION_PID",
+                             "TRACEHOST_STANCE", "TRACEHOST_EAGER", "TRACEHOST_MAX_RETRACES"})
       ::unsetenv(name);
   }
   const std::string folder = testing::TempDir();
@@ -52,7 +51,7 @@ protected:
 
 TEST_F(SettingsTest, ReportWithoutAValueIsStandardError) {
   auto settings = parsed({"--report", "s.py"});
-  EXPECT_EQ(settings.text("report"), "-");
+  EXPECT_EQ(settings.find("report")->values, std::vector<std::string>{"-"});
   finish(settings);
   EXPECT_EQ(variable("TRACEHOST_REPORT"), "-");
   EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), std::to_string(::getpid()));
@@ -169,78 +168,73 @@ TEST_F(SettingsTest, MisspeltOptions) {
 }
 
 TEST_F(SettingsTest, OptionsUsedWrongly) {
-  EXPECT_THAT(complaint({"doctor", "--report"}), HasSubstr("does not apply to 'doctor'"));
   EXPECT_THAT(complaint({"--python"}), HasSubstr("'--python' is missing"));
   EXPECT_THAT(complaint({"--report", "--report=x", "s.py"}), HasSubstr("more than once"));
   EXPECT_THAT(complaint({"--version=3"}), HasSubstr("--version"));
+  EXPECT_EQ(complaint({"--inplace", "s.py"}),
+            "unknown option '--inplace' (try 'tracehost help run')");
 }
 
-TEST(Table, EveryOptionIsInTheHelp) {
-  const auto general = general_help();
-  for (const auto &option : options()) {
-    for (const auto &command : commands()) {
-      if (!applies(option, command.command))
-        continue;
-      const auto where = command.command == Command::run ? general : command_help(command.command);
-      EXPECT_THAT(where, HasSubstr("--" + std::string(option.name)));
-    }
-  }
-  for (const auto &command : commands())
-    EXPECT_THAT(general, HasSubstr("  " + std::string(command.name)));
-}
-
-TEST_F(SettingsTest, ACommandInPythonGetsItsOptionsInTheirOrder) {
-  const auto settings = parsed(
-      {"notebook", "-p", "a=1", "--python=v", "n.ipynb", "--html", "-p", "b=x y", "--output", "-"});
-  EXPECT_THAT(words_for_python(settings),
-              testing::ElementsAre("--param=a=1", "--param=b=x y", "--html=-", "--output=-"));
-  EXPECT_EQ(settings.text("python"), "v");
-  EXPECT_THAT(words_for_python(parsed({"--python=v", "s.py"})), testing::IsEmpty());
-}
-
-TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
-  EXPECT_EQ(complaint({"notebook", "-z", "n.ipynb"}),
-            "unknown option '-z' (try 'tracehost help notebook')");
-  EXPECT_EQ(complaint({"notebook", "--parm=a=1"}),
-            "unknown option '--parm'; did you mean '--param'? (try 'tracehost help notebook')");
-  EXPECT_THAT(complaint({"notebook", "-o"}), HasSubstr("'--output' is missing"));
-  EXPECT_THAT(complaint({"notebook", "-o", "a", "-o", "b"}), HasSubstr("more than once"));
-  EXPECT_EQ(complaint({"notebook", "--inplace=x"}), "--inplace takes true or false, got 'x'");
-  EXPECT_EQ(complaint({"notebook", "--timeout=x"}),
-            "--timeout takes a non-negative number, got 'x'");
-  EXPECT_EQ(complaint({"notebook", "-j=1.5"}), "--jobs takes a non-negative integer, got '=1.5'");
+TEST_F(SettingsTest, ValuesThatAreWrong) {
   for (const char *bad : {"0", "-1", "x", "1.5", "+0"})
     EXPECT_EQ(complaint({"--retrace-warn=" + std::string(bad), "s.py"}),
               "--retrace-warn takes a whole number from 1 on, off or error, got '" +
                   std::string(bad) + "'");
   EXPECT_EQ(complaint({"--retrace-warn=off", "s.py"}), "none");
   EXPECT_EQ(complaint({"--retrace-warn=10", "s.py"}), "none");
+  EXPECT_EQ(complaint({"--max-retraces=-1", "s.py"}),
+            "--max-retraces takes a non-negative integer, got '-1'");
+  EXPECT_EQ(complaint({"--eager=x", "s.py"}), "--eager takes true or false, got 'x'");
   EXPECT_EQ(
       complaint({"--stance=x", "s.py"}),
       "--stance takes default, eager, eager_on_miss, eager_on_error or fail_on_miss, got 'x'");
-  EXPECT_THAT(complaint({"--inplace", "s.py"}), HasSubstr("does not apply to 'run'"));
-  EXPECT_THAT(complaint({"kernel", "--report", "list"}), HasSubstr("does not apply to 'kernel'"));
 }
 
-TEST_F(SettingsTest, OneNameOfTwoOptionsIsTheCommandsOwn) {
-  EXPECT_EQ(find_option("device", Command::export_)->commands,
-            bit(Command::export_) | bit(Command::bench));
-  EXPECT_EQ(find_option("device", Command::inspect)->commands, bit(Command::inspect));
-  EXPECT_EQ(find_option("output", Command::run)->name, "output") << "another's, to be told so";
-  EXPECT_EQ(find_option("outputs", Command::export_), nullptr);
-  EXPECT_THAT(words_for_python(
-                  parsed({"export", "--signature", "f32[]", "--signature", "i64[]", "-o", "a.pt"})),
-              testing::ElementsAre("--signature=f32[]", "--signature=i64[]", "--output=a.pt"));
-  EXPECT_THAT(complaint({"inspect", "-o", "a.pt"}), HasSubstr("unknown option '-o'"));
-  EXPECT_THAT(complaint({"inspect", "--output", "a.pt"}), HasSubstr("does not apply to 'inspect'"));
-  EXPECT_THAT(complaint({"export", "-o", "a", "--output=b"}), HasSubstr("more than once"));
+TEST_F(SettingsTest, AVariableThatIsWrong) {
+  ::setenv("TRACEHOST_STANCE", "soon", 1);
+  auto settings = parsed({"s.py"});
+  try {
+    complete(settings);
+    FAIL() << "accepted";
+  } catch (const UsageError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("TRACEHOST_STANCE takes default, eager, "));
+  }
 }
 
-TEST(Table, HelpNamesAVariableAsAnExample) {
-  EXPECT_THAT(general_help(), HasSubstr("too: --metrics-file has\nTRACEHOST_METRICS_FILE."));
-  EXPECT_THAT(command_help(Command::notebook),
-              HasSubstr("too: --output has\nTRACEHOST_NOTEBOOK_OUTPUT."));
-  EXPECT_THAT(command_help(Command::completion), testing::Not(HasSubstr("variable")));
+TEST_F(SettingsTest, AnOptionWinsOverTheVariableOfOneThatItExcludes) {
+  const auto left = [](const std::vector<std::string> &args) {
+    ::setenv("TRACEHOST_STANCE", "eager", 1);
+    auto settings = parsed(args);
+    finish(settings);
+    return variable("TRACEHOST_STANCE");
+  };
+  EXPECT_EQ(left({"--eager", "s.py"}), "(unset)");
+  EXPECT_EQ(left({"--eager=false", "s.py"}), "eager");
+  EXPECT_EQ(variable("TRACEHOST_EAGER"), "false");
+}
+
+TEST_F(SettingsTest, ACommandDoesNotWriteTheFilesOfARun) {
+  ::setenv("TRACEHOST_REPORT", "-", 1);
+  ::setenv("TRACEHOST_MAX_RETRACES", "3", 1);
+  ::setenv("TRACEHOST_STANCE", "eager", 1);
+  leave_out_runs_own();
+  EXPECT_EQ(variable("TRACEHOST_REPORT"), "(unset)");
+  EXPECT_EQ(variable("TRACEHOST_MAX_RETRACES"), "(unset)");
+  EXPECT_EQ(variable("TRACEHOST_STANCE"), "eager");
+}
+
+TEST(Table, EveryOptionIsInTheJson) {
+  for (const auto &option : options())
+    EXPECT_THAT(options_as_json(), HasSubstr("\"name\": \"" + std::string(option.name) + "\""));
+  EXPECT_THAT(options_as_json(), HasSubstr("\"variable\": \"TRACEHOST_METRICS_FILE\""));
+}
+
+TEST(Table, ValuesHaveAKindAndChoicesAtLeastTwoWords) {
+  for (const auto &option : options()) {
+    EXPECT_EQ(option.takes == Takes::nothing, option.kind == Kind::none) << option.name;
+    EXPECT_EQ(option.takes == Takes::nothing, option.placeholder.empty()) << option.name;
+    EXPECT_EQ(option.kind == Kind::choice, choices(option).size() >= 2) << option.name;
+  }
 }
 
 TEST(Table, NearestNames) {
@@ -249,7 +243,7 @@ TEST(Table, NearestNames) {
   EXPECT_EQ(nearest_command("ru"), "run");
   EXPECT_EQ(nearest_command("halp"), "help");
   EXPECT_EQ(nearest_command("train"), std::nullopt);
-  EXPECT_EQ(nearest_option("vresion", Command::run), "version");
+  EXPECT_EQ(nearest_option("vresion"), "version");
 }
 
 } // namespace

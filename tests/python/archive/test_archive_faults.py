@@ -17,6 +17,7 @@ from crafted import MANIFEST, changed
 from tracehost import ArchiveError
 from tracehost_commands import export, inspect
 from tracehost_commands.errors import CommandError
+from tracehost_commands.reading import read
 
 
 @pytest.fixture
@@ -205,13 +206,13 @@ def test_paths_that_are_not_utf8(tmp_path, scaled, capsys):
         archive = tracehost.load(given)
         assert archive.path == str(path) and torch.equal(archive["scaled"](torch.ones(3)), torch.ones(3) * 2)  # fmt: skip
     tracehost.save(os.fsencode(tmp_path / "other.pt"), {"scaled": scaled})
-    assert inspect.main([], [str(path)]) == 0
+    assert inspect.main(*read("inspect", [str(path)])) == 0
     assert capsys.readouterr().out.startswith("caf\\xe9.pt: ")
     with pytest.raises(ArchiveError, match=r"n\\xe9.pt can't be read: No such file or directory$"):
         tracehost.load(tmp_path / os.fsdecode(b"n\xe9.pt"))
     path.write_bytes(b"x")
     with pytest.raises(CommandError) as caught:
-        inspect.main([], [str(path)])
+        inspect.main(*read("inspect", [str(path)]))
     assert "caf\\xe9.pt is no tracehost archive" in str(caught.value)
 
 
@@ -222,10 +223,10 @@ def test_commands_reject_pipes_at_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(CommandError) as caught:
-        inspect.main([], [str(pipe)])
+        inspect.main(*read("inspect", [str(pipe)]))
     assert (caught.value.code, str(caught.value)) == (1, f"{pipe} is no file: it is a pipe")
     with pytest.raises(CommandError) as caught:
-        export.main([f"--output={pipe}"], ["archive_module:plain"])
+        export.main(*read("export", [f"--output={pipe}", "archive_module:plain"]))
     assert (caught.value.code, str(caught.value)) == (2, f"cannot write '{pipe}': it is no regular file")  # fmt: skip
 
 
@@ -256,9 +257,11 @@ def test_a_library_that_is_not_loaded_is_named(tmp_path):
         tracehost.load(path)
     assert str(caught.value) == expected
     with pytest.raises(CommandError) as caught:
-        inspect.main([], [str(path)])
+        inspect.main(*read("inspect", [str(path)]))
     assert str(caught.value) == expected
-    assert inspect.main(["--json"], [str(path)]) == 0  # the manifest needs no library
+    assert (
+        inspect.main(*read("inspect", ["--json", str(path)])) == 0
+    )  # the manifest needs no library
 
 
 def test_an_enum_whose_module_is_not_imported(tmp_path, monkeypatch, capsys):
@@ -278,7 +281,7 @@ def test_an_enum_whose_module_is_not_imported(tmp_path, monkeypatch, capsys):
     paint.save(path)
     monkeypatch.delitem(sys.modules, "palette")
     archive = tracehost.load(path)
-    assert inspect.main([], [str(path)]) == 0
+    assert inspect.main(*read("inspect", [str(path)])) == 0
     shown = capsys.readouterr().out
     assert "\npaint(x, colour=Colour.RED)\n" in shown
     assert "palette" not in sys.modules

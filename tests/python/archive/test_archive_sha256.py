@@ -8,6 +8,7 @@ import torch
 import tracehost
 from tracehost import ArchiveError
 from tracehost_commands import inspect
+from tracehost_commands.reading import read
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_it_is_what_sha256sum_prints(path, capsys):
         assert archive.sha256 == digest
         assert archive["f"](torch.rand(2, 300)).shape == (2, 100)
     assert tracehost.load(path).sha256 == ""
-    assert inspect.main([], [str(path)]) == 0
+    assert inspect.main(*read("inspect", [str(path)])) == 0
     assert f"\nsha256 {digest}\n" in capsys.readouterr().out
 
 

@@ -65,9 +65,14 @@ def found_in(shell):
     return path or pytest.skip(f"{shell} is not installed")
 
 
+def asking_host(**variables):
+    """An environment in which a shell finds the host, which a press of Tab asks."""
+    return clean_environment(PATH=f"{HOST.parent}:{os.environ['PATH']}", **variables)
+
+
 def run(command, place, stdin=""):
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, cwd=place,
-                          env=clean_environment(HOME=str(place.parent)))  # fmt: skip
+                          env=asking_host(HOME=str(place.parent)))  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout
 
@@ -104,7 +109,7 @@ FOUND = {"a.ipynb", "m.py", "nice.py", "notes.txt", "sub"}
 # Splits as bash does, calls the function, and does what it asks bash for.
 BASH = r"""
 source ../scripts/bash
-compopt() { asked+=" $2"; }
+compopt() { asked+=" $*"; }
 while IFS= read -r line; do
   asked=; COMP_LINE="tracehost $line"
   read -ra COMP_WORDS <<<"${COMP_LINE//=/ = }"
@@ -118,6 +123,43 @@ while IFS= read -r line; do
   [[ ${#COMPREPLY[@]} -gt 0 || $asked != *\ default* ]] || compgen -f -- "$typed"
 done
 """
+
+
+def test_a_tab_imports_neither_torch_nor_tracehost(run_host):
+    done = run_host("completion", "words", "--", "noteb", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "*.py")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "tracehost_commands.completion" in imported
+    assert not {"torch", "tracehost", "dataclasses", "inspect"} & imported
+
+
+def test_a_tab_asks_the_host_that_is_typed(place):
+    """Not the one that is found first on PATH."""
+    program = BASH.replace('COMP_LINE="tracehost', f'COMP_LINE="{HOST}')
+    env = clean_environment(HOME=str(place.parent))
+    done = subprocess.run([found_in("bash"), "--norc", "-c", program], input="noteb\n", capture_output=True, text=True, cwd=place, env=env)  # fmt: skip
+    assert offers(done.stdout) == {"noteb": {"notebook"}}, done
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["notebook", "--", "--st"], "*.ipynb\n"),
+        (["run", "--", "x"], "any\n"),
+        (["--check-hash-based-pycs", ""], "any\n"),
+        (["-Bu", "-Xdev", "--opt"], "none\n--optimize\trun settled calls on kernel tapes, with the interpreter's bits (default: exact on the CPU)\n"),
+        (["-Bum", "x", "--opt"], "any\n"),
+        (["notebook", "--no-such="], "none\n"),
+        ([], None),
+    ],
+)  # fmt: skip
+def test_answers(run_host, words, offered):
+    done = run_host("completion", "words", "--", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    if offered is None:
+        offered = done.stdout
+        assert offered.startswith("*.py\nrun\t")
+    assert done.stdout == offered
 
 
 def lines():
@@ -173,7 +215,7 @@ def test_fish(place):
 def test_tabs_at_a_prompt_of_bash(place):
     """Keys as a user types them; what the line has become shows in the arguments of the command."""
     leader, follower = pty.openpty()
-    env = clean_environment(TERM="dumb", HOME=str(place))
+    env = asking_host(TERM="dumb", HOME=str(place))
     shell = subprocess.Popen([found_in("bash"), "--norc", "--noprofile", "-i"], stdin=follower,
                              stdout=follower, stderr=follower, cwd=place, env=env, start_new_session=True)  # fmt: skip
     os.close(follower)

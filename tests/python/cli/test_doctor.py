@@ -12,7 +12,7 @@ import pytest
 import torch
 import tracehost
 from conftest import HOST, clean_environment
-from tracehost_commands import doctor
+from tracehost_commands.doctor import doctor, findings, installed, with_torch
 
 
 def found(check):
@@ -49,6 +49,14 @@ def test_a_variable_that_is_misspelt(shown):
     assert "OF_ANOTHER" not in shown.stdout
 
 
+def test_variables_that_are_nearly_ours(monkeypatch):
+    names = ("REPORT", "REPORT_PID", "NOTEBOOK_LINES", "NOTEBOOK_TIMOUT", "UNLIKE_ANY_OTHER")
+    monkeypatch.setattr(doctor.os, "environ", {f"TRACEHOST_{name}": "1" for name in names})
+    assert found(doctor._variables) == [
+        ("WARN", "TRACEHOST_NOTEBOOK_TIMOUT is not a tracehost variable", "did you mean TRACEHOST_NOTEBOOK_TIMEOUT?")
+    ]  # fmt: skip
+
+
 def test_json(run_host, tmp_path):
     (tmp_path / "torch.py").write_text("__version__ = '0.1'\n")  # found out at once
     env = {"TRACEHOST_NOTEBOOK_PARAM": "a=1\nb=2", "PYTHONPATH": str(tmp_path)}
@@ -66,24 +74,115 @@ def test_json(run_host, tmp_path):
     assert sorted(map(str, document["settings"])) == sorted(map(str, wanted))
 
 
-def test_a_child_that_dies_is_told_of(run_host, tmp_path):
-    (tmp_path / "tracehost_commands").mkdir()
-    (tmp_path / "tracehost_commands" / "__init__.py").touch()
-    (tmp_path / "tracehost_commands" / "__main__.py").write_text(
-        "import os\nprint('OK\\tone\\t', flush=True)\nprint('last words', flush=True)\nos.abort()\n"
-    )
-    done = run_host("doctor", env={"PYTHONPATH": str(tmp_path)})
+@pytest.fixture
+def with_other_torch(run_host, tmp_path):
+    """with_other_torch(source, *words) -> `tracehost doctor`, where `import torch` runs the source"""
+
+    def run(source, *words):
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text(source)
+        (tmp_path / "torch" / "version.py").write_text(f"__version__ = '{torch.__version__}'\n")
+        return run_host("doctor", *words, env={"PYTHONPATH": str(tmp_path)})
+
+    return run
+
+
+def test_a_child_that_dies_is_told_of(with_other_torch):
+    done = with_other_torch("import os\nprint('last words', flush=True)\nos.abort()\n")
     assert done.returncode == 1
-    assert "OK    one\nFAIL  the child process that checks ended with " in done.stdout
+    assert re.search(r"OK +tracehost package .*\nFAIL  a child process that imports torch ended with ", done.stdout)  # fmt: skip
     assert re.search(r"ended with (exit code 134|signal 6).*: last words\n", done.stdout)
+    assert "multiprocessing" in done.stdout, "the other checks are made"
+
+
+def test_a_torch_that_cannot_be_imported(with_other_torch):
+    done = with_other_torch("raise ImportError('libtorch.so is gone')\n")
+    assert done.returncode == 1
+    assert "FAIL  a child process that imports torch ended with exit code 1: ImportError: libtorch.so is gone\n" in done.stdout  # fmt: skip
+    assert "pybind11" not in done.stdout and "multiprocessing" in done.stdout
 
 
 def test_another_torch_on_the_path(run_host, tmp_path):
     (tmp_path / "torch.py").write_text("__version__ = '2.9.0'\n")
     done = run_host("doctor", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
-    assert "FAIL  a child process cannot import tracehost: ImportError: tracehost was built for torch" in done.stdout  # fmt: skip
-    assert "pybind11" not in done.stdout and "multiprocessing" in done.stdout
+    assert "FAIL  torch 2.9.0 is outside the supported 2.11 to 2.15\n" in done.stdout
+    assert "child process" not in done.stdout
+
+
+def test_a_python_that_cannot_start(tmp_path):
+    """Its standard library is gone: no line of Python runs."""
+    env = clean_environment(PYTHONHOME=str(tmp_path))
+    done = subprocess.run([HOST, "doctor"], capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert done.stdout.startswith("tracehost ")
+    assert re.search(
+        r"FAIL  Python 3\.\d+\.\d+ \(/.*libpython.*\) runs no checks: Python cannot start: .+\n      fix: ", done.stdout
+    )  # fmt: skip
+    done = subprocess.run([HOST, "doctor", "--json"], capture_output=True, text=True, env=env)
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["ok"]) == (1, False)
+    assert "Python cannot start" in document["checks"][-1]["what"]
+    done = subprocess.run([HOST, "kernel", "list"], capture_output=True, text=True, env=env)
+    assert done.returncode == 1
+    assert re.search(r"^tracehost: Python cannot start: .*; 'tracehost doctor' says what is wrong$", done.stderr, re.M)  # fmt: skip
+
+
+@pytest.fixture
+def installation(tmp_path, monkeypatch):
+    """installation(torch=..., module=..., **facts): what installed files say; None leaves a file out."""
+
+    def make(torch="2.15.0+cu132", module=True, **facts):
+        known = {"version": "0.1.0", "python": installed.PYTHON, "torch": "2.15.0", "torch_oldest": "2.11", "torch_newest": "2.15"}  # fmt: skip
+        for name in ("torch", "tracehost"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "__init__.py").touch()
+        (tmp_path / "torch" / "version.py").write_text(
+            f"__version__ = '{torch}'\n" if torch else ""
+        )
+        text = "".join(f"{name}={value}\n" for name, value in (known | facts).items() if value)
+        (tmp_path / "tracehost" / "build_info.txt").write_text(text)
+        if module:
+            (tmp_path / "tracehost" / "_tracehost.cpython-313.so").touch()
+        monkeypatch.setattr(installed, "_source", lambda name: tmp_path / name / "__init__.py")
+        monkeypatch.setitem(sys._xoptions, "tracehost", "0.1.0")
+
+    return make
+
+
+BROKEN = [
+    ({"torch": ""}, installed.torch, "no torch in ", "pip install torch==2.15.0"),
+    ({"torch": "2.9.1"}, installed.torch, "torch 2.9.1 is outside the supported 2.11 to 2.15", "pip install torch=="),
+    ({"torch": "2.10.0"}, installed.torch, "torch 2.10.0 is outside the supported", "pip install torch=="),
+    ({"torch": "3.0.0"}, installed.torch, "torch 3.0.0 is outside the supported", "pip install torch=="),
+    ({"torch": "2.12.0"}, installed.torch, "torch 2.12.0, but tracehost was built for torch 2.15.0", "pip install torch=="),
+    ({"version": None}, installed.package, "no tracehost package in ", findings.REPAIR),
+    ({"version": "0.0.1"}, installed.package, "tracehost package 0.0.1, but this binary is 0.1.0", findings.REPAIR),
+    ({"module": False}, installed.package, "tracehost package 0.1.0 has no extension module", findings.REPAIR),
+    ({"python": "3.9.2"}, installed.python, "Python 3.", "rebuild: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "check", "what", "fix"), BROKEN)
+def test_installations_that_are_broken_in_one_way(installation, facts, check, what, fix):
+    installation(**facts)
+    ((verdict, said, remedy),) = found(check)
+    assert verdict == "FAIL" and said.startswith(what) and remedy.startswith(fix)
+
+
+def test_installations_that_are_fine(installation):
+    installation()
+    assert {f.verdict for check in (installed.torch, installed.package, installed.python) for f in check()} == {"OK"}  # fmt: skip
+    installation(torch="2.15.1")
+    assert found(installed.torch)[0][0] == "OK", "a patch release of torch"
+
+
+def test_children_outside_the_host(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", "/usr/bin/env")
+    assert found(installed.executable)[0][0] == "WARN"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    assert found(installed.executable)[0][0] == "FAIL"
 
 
 def test_packages_that_are_missing_or_old(monkeypatch):
@@ -106,9 +205,7 @@ def test_packages_that_are_missing_or_old(monkeypatch):
 
 def test_pybind11_of_this_installation():
     # In a process of its own: a library that another test imports may have a pybind11 of its own.
-    program = (
-        "import torch, tracehost; from tracehost_commands import doctor; print(*doctor._pybind11())"
-    )
+    program = "import torch, tracehost; from tracehost_commands.doctor import with_torch; print(*with_torch._pybind11())"
     done = subprocess.run([HOST, "-c", program], capture_output=True, text=True, check=True)
     assert "verdict='OK'" in done.stdout, done.stdout
 
@@ -120,10 +217,10 @@ def test_pybind11_of_another_version(monkeypatch):
         "__pybind11_internals_v12_x___call_once_storage__139",
         "__pybind11_module_cache",
     ]
-    monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys[1:]))
-    assert found(doctor._pybind11) == [("OK", "pybind11 internals v12_x, in torch and in tracehost", "")]  # fmt: skip
-    monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys))
-    (verdict, what, fix) = found(doctor._pybind11)[0]
+    monkeypatch.setattr(with_torch, "_state", lambda: dict.fromkeys(keys[1:]))
+    assert found(with_torch._pybind11) == [("OK", "pybind11 internals v12_x, in torch and in tracehost", "")]  # fmt: skip
+    monkeypatch.setattr(with_torch, "_state", lambda: dict.fromkeys(keys))
+    (verdict, what, fix) = found(with_torch._pybind11)[0]
     assert (verdict, what) == ("FAIL", "pybind11 internals differ between torch and tracehost: v11_x, v12_x")  # fmt: skip
     assert fix.endswith("run scripts/setup or pip install again")
 
@@ -134,30 +231,30 @@ def test_the_state_of_extension_modules_is_only_read():
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(("PyInterpreterState_GetDict", api))
     state = ctypes.cast(get(api.PyInterpreterState_Get()), ctypes.py_object).value
     before = sys.getrefcount(state)
-    assert doctor._state().keys() == doctor._state().keys() == state.keys()
+    assert with_torch._state().keys() == with_torch._state().keys() == state.keys()
     assert sys.getrefcount(state) == before
 
 
 def test_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(doctor.os.path, "exists", lambda path: False)
-    assert found(doctor._devices) == [("OK", "a graph runs on cpu", ""), ("OK", "no GPU: graphs run on the CPU", "")]  # fmt: skip
-    monkeypatch.setattr(doctor.os.path, "exists", lambda path: path == "/dev/nvidia0")
-    assert found(doctor._devices)[1][:2] == ("WARN", f"there is a GPU, but torch {torch.__version__} does not see it")  # fmt: skip
+    monkeypatch.setattr(with_torch.os.path, "exists", lambda path: False)
+    assert found(with_torch._devices) == [("OK", "a graph runs on cpu", ""), ("OK", "no GPU: graphs run on the CPU", "")]  # fmt: skip
+    monkeypatch.setattr(with_torch.os.path, "exists", lambda path: path == "/dev/nvidia0")
+    assert found(with_torch._devices)[1][:2] == ("WARN", f"there is a GPU, but torch {torch.__version__} does not see it")  # fmt: skip
 
     def too_old():
-        doctor.warnings.warn("the driver is too old", stacklevel=1)
+        with_torch.warnings.warn("the driver is too old", stacklevel=1)
         return False
 
     monkeypatch.setattr(torch.cuda, "is_available", too_old)
-    assert found(doctor._devices)[1][:2] == ("WARN", "CUDA: the driver is too old")
+    assert found(with_torch._devices)[1][:2] == ("WARN", "CUDA: the driver is too old")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, on which the graph runs")
 def test_a_device_that_fails(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
-    verdict, what, fix = found(doctor._devices)[1]
+    verdict, what, fix = found(with_torch._devices)[1]
     assert verdict == "FAIL" and what.startswith("no graph runs on cuda:0 (H100): ")
     assert "the driver" in fix
 
@@ -209,16 +306,11 @@ def test_a_folder_that_is_not_there_cannot_be_written(tmp_path):
     assert not doctor._can_write(str(tmp_path / "none"))
 
 
-def test_a_check_that_fails_leaves_the_others(monkeypatch, capsys):
+def test_a_check_that_fails_leaves_the_others():
     def broken():
         raise RuntimeError("two\nlines\tand a tab")
         yield
 
-    monkeypatch.setattr(doctor, "CHECKS", [broken, doctor._graphviz])
-    assert doctor.main([], []) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert (
-        first
-        == "FAIL\tbroken: RuntimeError: two lines and a tab\trun scripts/setup or pip install again"
-    )
-    assert "Graphviz" in second
+    first, second = findings.run([broken, doctor._graphviz])
+    assert first == ("FAIL", "broken: RuntimeError: two lines and a tab", findings.REPAIR)
+    assert "Graphviz" in second.what

@@ -14,13 +14,14 @@ DATA = ROOT / "tests" / "python" / "data"
 @pytest.mark.parametrize(
     ("args", "golden"),
     [(["--help"], "help.txt"), (["help"], "help.txt"), (["help", "run"], "help_run.txt"), (["run", "--help"], "help_run.txt"),
-     (["help", "doctor"], "help_doctor.txt"), (["doctor", "--help"], "help_doctor.txt"),
+     (["--python=/no/such", "help"], "help.txt"), (["help", "doctor"], "help_doctor.txt"), (["doctor", "--help"], "help_doctor.txt"),
      (["help", "notebook"], "help_notebook.txt"), (["notebook", "--help"], "help_notebook.txt"),
      (["help", "kernel"], "help_kernel.txt"), (["kernel", "list", "--help"], "help_kernel.txt"),
      (["help", "repl"], "help_repl.txt"), (["repl", "--help"], "help_repl.txt"),
      (["help", "export"], "help_export.txt"), (["export", "--help"], "help_export.txt"),
      (["help", "inspect"], "help_inspect.txt"), (["inspect", "f.pt", "--help"], "help_inspect.txt"),
      (["help", "bench"], "help_bench.txt"), (["bench", "m:f", "--help"], "help_bench.txt"),
+     (["help", "report"], "help_report.txt"), (["report", "--help"], "help_report.txt"),
      (["help", "completion"], "help_completion.txt"), (["completion", "--help"], "help_completion.txt")],
 )  # fmt: skip
 def test_help_is_as_recorded(run_host, args, golden):

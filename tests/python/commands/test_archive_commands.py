@@ -11,6 +11,7 @@ from conftest import ROOT
 from tracehost import TensorSpec
 from tracehost_commands import export, inspect
 from tracehost_commands.errors import CommandError
+from tracehost_commands.reading import read
 
 TESTS = ROOT / "tests" / "python"
 
@@ -153,7 +154,7 @@ def complaint(tmp_path, monkeypatch):
 
     def run(module, options, words):
         with pytest.raises(CommandError) as caught:
-            module.main(options, words)
+            module.main(*read(module.__name__.rpartition(".")[2], [*options, *words]))
         return caught.value.code, str(caught.value)
 
     return run

@@ -14,6 +14,7 @@ from tracehost_commands.bench import report as bench_report
 from tracehost_commands.bench.report import Case
 from tracehost_commands.bench.timing import Contender, Plan, measure
 from tracehost_commands.errors import CommandError
+from tracehost_commands.reading import read
 
 MS = 1_000_000
 
@@ -92,12 +93,16 @@ def fresh(monkeypatch, tmp_path):
     calls.clear()
 
 
+def run_bench(*words):
+    return bench.main(*read("bench", list(words)))
+
+
 @pytest.fixture
 def table(capsys):
     """table(function, *options) -> the exit code, the lines below the first, and what is on stderr"""
 
     def run(function, *options):
-        code = bench.main(["--repeat=4", *options], [f"test_bench_command:{function}"])
+        code = run_bench("--repeat=4", *options, f"test_bench_command:{function}")
         out, err = capsys.readouterr()
         assert out.startswith(f"tracehost {tracehost.__version__}, torch {torch.__version__}, ")
         return code, out.splitlines()[2:], err
@@ -162,8 +167,8 @@ def test_slower_than_allowed_is_code_3(table):
 
 
 def test_json(capsys):
-    code = bench.main(
-        ["--json", "--repeat=4", AGAINST, PAIR, "--max-regress=1"], ["test_bench_command:slower"]
+    code = run_bench(
+        "--json", "--repeat=4", AGAINST, PAIR, "--max-regress=1", "test_bench_command:slower"
     )
     out, err = capsys.readouterr()
     document = json.loads(out)
@@ -215,7 +220,7 @@ def test_torch_compile_where_it_runs(table, monkeypatch):
 
 def test_a_function_that_cannot_be_traced(capsys):
     with pytest.raises(CommandError) as caught:
-        bench.main(["--repeat=1", AGAINST, PAIR], ["test_bench_command:reads"])
+        run_bench("--repeat=1", AGAINST, PAIR, "test_bench_command:reads")
     assert caught.value.code == 1
     assert re.match(
         r"reads\(float32\[2\]\): the body reads .* at \S*test_bench_command\.py:\d+",
@@ -229,9 +234,9 @@ def test_a_function_that_cannot_be_traced(capsys):
 @pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning")
 def test_a_function_that_raises(capsys):
     with pytest.raises(AttributeError, match="no_such_thing"):
-        bench.main([AGAINST, PAIR], ["test_bench_command:broken"])
+        run_bench(AGAINST, PAIR, "test_bench_command:broken")
     with pytest.raises(ValueError, match="the third call"):
-        bench.main(["--warmup=5", AGAINST, PAIR], ["test_bench_command:fickle"])
+        run_bench("--warmup=5", AGAINST, PAIR, "test_bench_command:fickle")
     assert capsys.readouterr().out == ""
 
 
@@ -254,7 +259,7 @@ def test_archives(table, capsys, tmp_path):
     timing_of_calls = ["--repeat=1", "--warmup=0", PAIR]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timing, "MOST_CALLS", 3)
-        assert bench.main(timing_of_calls, ["a.pt:plain"]) == 0
+        assert run_bench(*timing_of_calls, "a.pt:plain") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "plain(float32[2])" and len(lines) == 5
     assert lines[4].split() == ["tracehost", *["0.00", "us"] * 4]
@@ -286,7 +291,7 @@ WRONG = [
 def test_what_is_wrong(options, words, message, tmp_path):
     (tmp_path / "a.pt").write_bytes(b"hello")
     with pytest.raises(CommandError) as caught:
-        bench.main(options, words)
+        run_bench(*options, *words)
     assert (caught.value.code, str(caught.value)) == (2, message)
 
 
@@ -301,7 +306,7 @@ def test_archives_that_are_wrong(tmp_path):
         ("no.pt:plain", 2, "there is no module 'no.pt'; a script is named with its .py"),
     ):
         with pytest.raises(CommandError) as caught:
-            bench.main([PAIR], [target])
+            run_bench(PAIR, target)
         assert (caught.value.code, str(caught.value)) == (code, message)
 
 

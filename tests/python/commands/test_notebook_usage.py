@@ -68,21 +68,3 @@ def test_the_runner_needs_no_torch(run_host):
         "print('torch' in sys.modules, 'tracehost' in sys.modules)",
     )
     assert done.stdout == "False False\n"
-
-
-def test_every_option_of_the_binary_has_its_field(run_host):
-    import dataclasses
-    import re
-
-    from tracehost_commands import export, inspect, repl
-    from tracehost_commands.bench import bench
-    from tracehost_commands.notebook import kernel, notebook
-
-    def options(command):
-        shown = run_host("help", command).stdout
-        return set(re.findall(r"^  (?:-\w, )?--([\w-]+)", shown, re.MULTILINE))
-
-    # Those of `run` are for the host and the program, and don't reach a command as options.
-    for module in (notebook, kernel, repl, export, inspect, bench):
-        fields = {field.name.replace("_", "-") for field in dataclasses.fields(module.Options)}
-        assert options(module.__name__.rpartition(".")[2]) - options("run") == fields

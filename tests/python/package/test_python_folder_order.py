@@ -14,7 +14,7 @@ BINDINGS = ROOT / "bindings"
 # Which of these a package may import.
 PACKAGES = {
     "tracehost": {"tracehost"},
-    "tracehost_commands": {"tracehost", "tracehost_commands"},
+    "tracehost_commands": {"tracehost", "tracehost_commands", "tracehost_interception"},
     "tracehost_interception": {"tracehost", "tracehost_interception"},
     "tracehost_pytest": {"tracehost_pytest"},
 }
@@ -28,7 +28,7 @@ ORDER = {
     ],
     "tracehost/autograph": ["conversion", "staging", "run", ""],
     "tracehost_commands": [
-        ("errors", "options", "signals", "target", "arguments"), "notebook", "bench", "",
+        ("errors", "options", "commands", "reading", "signals", "target", "arguments"), "notebook", "bench", "doctor", "",
     ],
     "tracehost_interception": [
         ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",
