@@ -4,6 +4,7 @@ set them; under plain python they are read as well."""
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 
 from .. import _tracehost
@@ -13,6 +14,7 @@ from .._switches import run_functions_eagerly, stance
 
 def apply() -> None:
     """Raises ValueError where a variable makes no sense: the host has checked, plain python has not."""
+    _check_warning_options()
     eager = os.environ.get("TRACEHOST_EAGER")
     if eager in ("true", "1"):
         run_functions_eagerly(True)
@@ -35,3 +37,18 @@ def apply() -> None:
                 f"TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got {limit!r}"
             )
         _tracehost.set_retrace_limit(0 if limit == "off" else int(limit))
+
+
+def _check_warning_options() -> None:
+    """`-W error::tracehost.RetraceWarnin`: Python could not know at its start that there is no such class."""
+    for entry in sys.warnoptions:
+        category = (entry.split(":") + ["", ""])[2].strip()
+        module, _, name = category.rpartition(".")
+        if module != "tracehost" and not module.startswith("tracehost."):
+            continue
+        found = getattr(sys.modules.get(module), name, None)
+        if not (isinstance(found, type) and issubclass(found, Warning)):
+            sys.stderr.write(
+                f"Invalid -W option ignored: {module} has no warning class {name!r}; "
+                "tracehost has RetraceWarning, SideEffectWarning and TraceWarning\n"
+            )
