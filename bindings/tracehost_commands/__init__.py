@@ -6,7 +6,7 @@ import neither torch nor `tracehost`, so that they start at once.
 
 - __main__.py: from the command's name to its module's `main(options, words)`
 - notebook/: `tracehost notebook` and `tracehost kernel`;   bench/: `tracehost bench`
-- repl.py, doctor.py, export.py, inspect.py, report.py: a command each
+- repl.py, doctor.py, export.py, inspect.py, report.py, lock.py: a command each
 - options.py: `--name=value` into the fields of a dataclass;   errors.py: what ends a command;   signals.py: Ctrl-C
 - target.py, arguments.py: `module:function`, and `f32[?,128]` as arguments
 """

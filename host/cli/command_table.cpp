@@ -13,6 +13,18 @@ constexpr CommandEntry command_table[] = {
      "(-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A script that is named like\n"
      "a command: tracehost run NAME.",
      Kind::program, ""},
+    {Command::lock, "lock",
+     "lock [OPTION...] SCRIPT [ARG...]\n"
+     "lock [OPTION...] (DIR | ZIP | - | -c CODE | -m MODULE) [ARG...]",
+     "run a program, and write down which signatures it traces",
+     "The file has a line for each signature that calls of Functions traced, sorted.\n"
+     "Keep it with the source: `tracehost run --frozen` allows these traces, and makes\n"
+     "any other an error that names the argument.\n"
+     "\n"
+     "Exit code: the program's own. A program that failed writes nothing. 1 if the\n"
+     "events of the run are lost, 2 if the command line is wrong, or the file cannot\n"
+     "be written.",
+     Kind::program, ""},
     {Command::notebook, "notebook", "notebook [OPTION...] NOTEBOOK...",
      "run notebooks, and keep what they show",
      "Each NAME.ipynb is run in a fresh kernel, and saved as NAME.out.ipynb: at the\n"

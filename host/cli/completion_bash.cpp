@@ -81,7 +81,7 @@ _tracehost() {
       break
     elif _tracehost_has_value "$command $word"; then
       skip=$word
-    elif [[ $command == run ]]; then
+    elif [[ $command == run || $command == lock ]]; then
       if [[ $word == -- || $word == - || $word =~ ^-[@FLAGS@]*[cm] ]]; then
         behind=program
       elif [[ $word == --check-hash-based-pycs || $word =~ ^-[@FLAGS@]*[WX]$ ]]; then

@@ -46,18 +46,18 @@ function __tracehost_at
         set -e words[1]
         if contains -- "$place $word" $__tracehost_with_value
             set -q words[1]; and set -e words[1]
-        else if not contains -- $place start run
+        else if not contains -- $place start run lock
             continue
         else if string match -qr -- '^--?$|^-[@FLAGS@]*[cm]' $word
             set place program
             break
         else if string match -qr -- '^--check-hash-based-pycs$|^-[@FLAGS@]*[WX]$' $word
-            set place run
+            test $place = lock; or set place run
             set -q words[1]; and set -e words[1]
         else if string match -qr -- '^--' $word
             continue
         else if string match -qr -- '^-' $word
-            set place run
+            test $place = lock; or set place run
         else if test $place = start; and contains -- $word $__tracehost_names
             set place $word
         else

@@ -3,14 +3,15 @@
 namespace tracehost::cli {
 namespace {
 
-constexpr unsigned run = bit(Command::run), notebook = bit(Command::notebook),
-                   kernel = bit(Command::kernel), repl = bit(Command::repl),
-                   export_ = bit(Command::export_), inspect = bit(Command::inspect),
-                   bench = bit(Command::bench), doctor = bit(Command::doctor),
-                   completion = bit(Command::completion), report = bit(Command::report);
+constexpr unsigned run = bit(Command::run), lock = bit(Command::lock),
+                   notebook = bit(Command::notebook), kernel = bit(Command::kernel),
+                   repl = bit(Command::repl), export_ = bit(Command::export_),
+                   inspect = bit(Command::inspect), bench = bit(Command::bench),
+                   doctor = bit(Command::doctor), completion = bit(Command::completion),
+                   report = bit(Command::report);
 // Where code of the user's runs, and tracehost is imported by it.
 constexpr unsigned programs = run | notebook | repl;
-constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect | bench | report;
+constexpr unsigned in_python = lock | notebook | kernel | repl | export_ | inspect | bench | report;
 
 constexpr OptionEntry option_table[] = {
     {"report", '\0', Takes::optional_value, Kind::output, "FILE",
@@ -27,19 +28,24 @@ constexpr OptionEntry option_table[] = {
      programs},
     {"max-retraces", '\0', Takes::value, Kind::whole, "N",
      "exit code 3 if calls cause more than N retraces", run},
+    {"frozen", '\0', Takes::optional_value, Kind::file, "FILE",
+     "calls may trace what this lock has, and nothing else (default: tracehost.lock)", run},
     {"stance", '\0', Takes::value, Kind::choice,
      "default|eager|eager_on_miss|eager_on_error|fail_on_miss", "what calls of Functions do",
      programs, 's'},
     {"eager", '\0', Takes::nothing, Kind::none, "", "run Functions as plain Python", programs, 's'},
     {"optimize", '\0', Takes::value, Kind::choice, "exact|off",
      "run settled calls on kernel tapes, with the\ninterpreter's bits (default: exact on the CPU)",
-     programs},
+     programs | lock},
     {"trace", '\0', Takes::values, Kind::text, "TARGET",
-     "MODULE:FUNCTION[,OPTION...]: trace it, the program unchanged", programs},
+     "MODULE:FUNCTION[,OPTION...]: trace it, the program unchanged", programs | lock},
     {"intercept", '\0', Takes::values, Kind::text, "DECORATOR",
      "torch.compile, torch.jit.trace, torch.jit.script or\n"
      "PACKAGE:NAME: trace what it decorates",
-     programs},
+     programs | lock},
+    {"output", '\0', Takes::value, Kind::output, "FILE",
+     "the lock to write (default: tracehost.lock)", lock},
+    {"update", '\0', Takes::nothing, Kind::none, "", "keep what the file has, and add to it", lock},
     {"output", 'o', Takes::value, Kind::output, "OUT",
      "the file to write, `-` for stdout, or a folder\n(default: NAME.out.ipynb)", notebook, 'o'},
     {"inplace", '\0', Takes::nothing, Kind::none, "", "write into the notebook itself", notebook,

@@ -103,6 +103,20 @@ void check_output(const Given &given) {
     check_writable(file, given.origin);
 }
 
+// --frozen alone is --frozen=tracehost.lock. A lock that is missing is found before the program
+// runs.
+void find_lock(Given &given) {
+  auto &file = given.values.front();
+  if (file == "0" || file == "false")
+    return;
+  if (file == "-" || file == "1" || file == "true")
+    file = "tracehost.lock";
+  make_absolute(given);
+  if (::access(file.c_str(), R_OK) != 0)
+    throw UsageError("cannot open '" + file + "' (" + given.origin + "): " + std::strerror(errno) +
+                     "; write it with 'tracehost lock SCRIPT'");
+}
+
 // What is done at exit, of a run.
 bool has_owner(const OptionEntry &option) {
   return option.kind == Kind::output || option.name == "max-retraces";
@@ -171,7 +185,10 @@ void apply(Settings &settings) {
   for (auto &given : settings.given) {
     if (!is_shared(*given.option) || given.values.empty())
       continue;
-    make_absolute(given);
+    if (given.option->name == "frozen")
+      find_lock(given);
+    else
+      make_absolute(given);
     if (has_owner(*given.option))
       apply_owner(given);
     if (given.option->name == "trace" || given.option->name == "intercept")

@@ -35,20 +35,20 @@ private:
   bool step() {
     const std::string &word = args_[at_];
     if (word == "--") {
-      at_ += split_.command == Command::run ? 0 : 1; // Python reads its own
+      at_ += runs_program(split_.command) ? 0 : 1; // Python reads its own
       return false;
     }
     if (word.starts_with("--") && word.size() > 2)
       return long_option(word);
     if (word.starts_with("-") && word.size() > 1)
-      return split_.command == Command::run ? short_options(word) : own_letter(word);
+      return runs_program(split_.command) ? short_options(word) : own_letter(word);
     return first_word(word);
   }
 
   bool long_option(const std::string &word) {
     const auto equals = word.find('=');
     const auto name = std::string_view(word).substr(2, equals - 2);
-    if (is_pythons_long_option(name) && split_.command == Command::run) {
+    if (is_pythons_long_option(name) && runs_program(split_.command)) {
       take_rest();
       if (name == "check-hash-based-pycs" && at_ < args_.size())
         take_rest();
@@ -104,7 +104,7 @@ private:
   }
 
   bool first_word(const std::string &word) {
-    if (split_.command != Command::run)
+    if (!runs_program(split_.command))
       return take_rest();
     // Behind an option of Python's a word can only be the program, as Python has it.
     if (!split_.named && split_.rest.empty() && word != "-") {

@@ -42,6 +42,8 @@ std::vector<std::reference_wrapper<const OptionEntry>> options_of(Command comman
   return found;
 }
 
+bool runs_program(Command command) { return entry(command).words == Kind::program; }
+
 bool is_setting(const OptionEntry &option) {
   return option.name != "help" && option.name != "version";
 }

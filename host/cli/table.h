@@ -12,6 +12,7 @@ namespace tracehost::cli {
 
 enum class Command {
   run,
+  lock,
   notebook,
   kernel,
   repl,
@@ -79,6 +80,9 @@ const OptionEntry *find_letter(char letter, Command command);
 bool applies(const OptionEntry &option, Command command);
 // Those that a command knows.
 std::vector<std::reference_wrapper<const OptionEntry>> options_of(Command command);
+
+// Whether its words are what Python runs, with Python's own short options.
+bool runs_program(Command command);
 
 // Whether it is made in Python: its options and words are for tracehost_commands.
 bool is_in_python(Command command);

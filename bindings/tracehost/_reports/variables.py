@@ -10,6 +10,7 @@ import warnings
 from .. import _tracehost
 from .._errors import RetraceWarning
 from .._switches import run_functions_eagerly, stance
+from . import frozen
 
 
 def apply() -> None:
@@ -26,6 +27,9 @@ def apply() -> None:
             stance(name)
         except ValueError as error:
             raise ValueError(f"TRACEHOST_STANCE: {error}") from None
+    lock = os.environ.get("TRACEHOST_FROZEN")
+    if lock not in (None, "", "false", "0"):
+        frozen.close(lock)
     limit = os.environ.get("TRACEHOST_RETRACE_WARN")
     if limit == "error":
         warnings.filterwarnings("error", category=RetraceWarning)
