@@ -16,6 +16,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATI
 # What --trace and --intercept load before the program runs: without torch, too.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_interception/" DESTINATION "${site}/tracehost_interception"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+# The file of `tracehost lock`, which both of these read: without torch, too.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_lock/" DESTINATION "${site}/tracehost_lock"
+  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_pytest/" DESTINATION "${site}/tracehost_pytest"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")

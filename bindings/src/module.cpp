@@ -3,6 +3,7 @@
 #include "base/interruption.h"
 #include "base/origin.h"
 #include "call/function_type.h"
+#include "call/gate.h"
 #include "call/stance.h"
 #include "concrete/concrete.h"
 #include "events.h"
@@ -58,6 +59,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_callbacks(m);
   tracehost::python::add_engine(m);
   tracehost::python::add_switches(m);
+  tracehost::python::add_gate(m);
   tracehost::python::add_numbers(m);
   tracehost::python::add_events(m);
   tracehost::python::add_sigterm(m);

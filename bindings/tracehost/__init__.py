@@ -39,7 +39,7 @@ from ._reports import html as _html  # noqa: E402, F401  (what notebooks show)
 from ._reports import introspection as _introspection  # noqa: E402, F401  (methods of Function)
 from ._reports import variables as _variables  # noqa: E402  (what they say of calls)
 from ._reports.monitor import trace_monitor  # noqa: E402
-from ._reports.report import Event, events, report, reset  # noqa: E402
+from ._reports.report import Event, events, metrics_text, report, reset  # noqa: E402
 from ._switches import (  # noqa: E402
     executing_eagerly,
     functions_run_eagerly,
@@ -89,6 +89,7 @@ __all__ = [
     "inside_function",
     "load",
     "map_fn",
+    "metrics_text",
     "no_retrace",
     "numpy_function",
     "py_function",

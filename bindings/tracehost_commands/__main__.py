@@ -7,9 +7,11 @@ import os
 import signal
 import sys
 
+from .commands import commands
 from .completion import answer
 from .errors import CommandError, UsageError
 from .help import help_of
+from .options import PROGRAM
 from .reading import read
 from .signals import reraise
 
@@ -19,11 +21,11 @@ _FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench", "
 
 def main() -> int:
     command, *words = sys.argv[1:]
-    own = words[: words.index("--")] if "--" in words else words
     try:
         if command == "completion" and words[:2] == ["words", "--"]:
             sys.stdout.write(answer(words[2:]))
             return 0
+        own, _ = commands()[command].own(words)
         if command == "doctor" and "--version" in own:
             from .doctor.installed import version_lines
 
@@ -33,7 +35,8 @@ def main() -> int:
             sys.stdout.write(help_of(words if command == "help" else [command]))
             return 0
         options, rest = read(command, words)
-        _intercept()
+        if commands()[command].words is not PROGRAM:  # that one runs in a process of its own
+            _intercept()
         module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
         return module.main(options, rest)
     except CommandError as error:

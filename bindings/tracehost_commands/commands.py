@@ -20,6 +20,7 @@ from .options import (
     NONE,
     NOTEBOOK,
     NUMBER,
+    PROGRAM,
     TARGET,
     TEXT,
     WHOLE,
@@ -52,6 +53,10 @@ _NOTEBOOK: list[Row] = [
     ("--max-retraces-per-cell N", WHOLE, "exit code 3 if a cell causes more"),
     ("-j, --jobs N", WHOLE, "notebooks at a time (default: 1)", {"fallback": 1}),
 ]  # fmt: skip
+_LOCK: list[Row] = [
+    ("--output FILE", FILE, "the lock to write (default: tracehost.lock)", {"fallback": "tracehost.lock"}),
+    ("--update", FLAG, "keep what the file has, and add to it"),
+]
 _KERNEL: list[Row] = [
     ("--sys-prefix", FLAG, "in this virtual environment (the default in one)", {"group": "p"}),
     ("--user", FLAG, "for this user, in all environments", {"group": "p"}),
@@ -98,7 +103,16 @@ _TABLE: list[tuple[str, str, str, str, Kind, list[Row], tuple[str, ...]]] = [
 As `python SCRIPT`: same output, same exit code, same signals. Options stand
 before the script; what follows the script belongs to it. Python's own options
 (-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A script that is named like
-a command: tracehost run NAME.""", FILE, [], ()),
+a command: tracehost run NAME.""", PROGRAM, [], ()),
+    ("lock", "lock [OPTION...] SCRIPT [ARG...]\nlock [OPTION...] (DIR | ZIP | - | -c CODE | -m MODULE) [ARG...]",
+     "run a program, and write down which signatures it traces", """\
+The file has a line for each signature that calls of Functions traced, sorted.
+Keep it with the source: `tracehost run --frozen` allows these traces, and makes
+any other an error that names the argument.
+
+Exit code: the program's own. A program that failed writes nothing. 1 if the
+events of the run are lost, 2 if the command line is wrong, or the file cannot
+be written.""", PROGRAM, _LOCK, ("optimize", "trace", "intercept")),
     ("notebook", "notebook [OPTION...] NOTEBOOK...", "run notebooks, and keep what they show", """\
 Each NAME.ipynb is run in a fresh kernel, and saved as NAME.out.ipynb: at the
 start, after every cell and while a cell runs. What cells print is shown as it

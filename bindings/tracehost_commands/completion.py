@@ -15,13 +15,13 @@ from typing import NamedTuple
 from .commands import commands
 from .errors import UsageError
 from .help import about
-from .options import Command, Kind, Option
+from .options import PROGRAM, Command, Kind, Option
 
 # CPython's own short options, as far as they matter to where a program begins.
 _FLAGS = "bBdEhiIOPqsSuvVx"
 _BEFORE_PROGRAM = re.compile(rf"--?$|-[{_FLAGS}]*[cm]")
 _PYTHONS_WITH_VALUE = re.compile(rf"--check-hash-based-pycs$|-[{_FLAGS}]*[WX]$")
-_FILES = {"file": "any", "folder": "folders", "notebook": "*.ipynb", "target": "*.py"}
+_FILES = {"file": "any", "folder": "folders", "notebook": "*.ipynb", "target": "*.py", "program": "*.py"}
 
 Answer = tuple[str, list[tuple[str, str]]]
 
@@ -80,7 +80,7 @@ def _place(before: list[str]) -> Option | _Place | None:
         if option is not None and option.nargs is None:
             if next(words, None) is None:
                 return option
-        elif place.command.name != "run":
+        elif place.command.words is not PROGRAM:
             if word == "--":
                 return place._replace(options=False)
         elif _BEFORE_PROGRAM.match(word):

@@ -68,6 +68,7 @@ FOLDER = Kind("folder", "the path of a folder")
 NOTEBOOK = Kind("notebook", "a notebook")
 TARGET = Kind("target", "MODULE:FUNCTION or SCRIPT.py:FUNCTION")
 COMMAND = Kind("command", "a command")
+PROGRAM = Kind("program", "a program")  # with Python's short options in front, and words of its own
 NONE = Kind("none", "nothing")
 
 
@@ -186,9 +187,9 @@ class Command(argparse.ArgumentParser):
         Args:
             is_elsewhere: whether another command has an option of that name
         """
-        end = words.index("--") if "--" in words else len(words)
+        own, rest = self.own(words)
         try:
-            found, others = self.parse_known_args(self._in_one_word(words[:end]))
+            found, others = self.parse_known_args(self._in_one_word(own))
         except argparse.ArgumentError as error:
             name = (error.argument_name or "").rpartition("/")[2]
             raise UsageError(
@@ -197,7 +198,19 @@ class Command(argparse.ArgumentParser):
         for word in others:
             if word.startswith("-") and len(word) > 1:
                 raise UsageError(self._unknown(word.partition("=")[0], is_elsewhere))
-        return vars(found), [*others, *words[end + 1 :]]
+        return vars(found), [*others, *rest]
+
+    def own(self, words: list[str]) -> tuple[list[str], list[str]]:
+        """The command's words, and those behind `--`, or of the program that it runs."""
+        if self.words is not PROGRAM:
+            end = words.index("--") if "--" in words else len(words)
+            return words[:end], words[end + 1 :]
+        spelled = {word: option for option in self.options for word in option.option_strings}
+        end = 0
+        while end < len(words) and words[end].startswith("--") and len(words[end]) > 2:
+            option = spelled.get(words[end])
+            end += 2 if option is not None and option.nargs is None else 1
+        return words[:end], words[end:]
 
     def _in_one_word(self, words: list[str]) -> list[str]:
         """Each option with its value, so that it does not matter what a value begins with."""

@@ -25,5 +25,6 @@ def reraise(number: int) -> None:
     """End by a signal, as a shell expects it of what was interrupted."""
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(OSError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

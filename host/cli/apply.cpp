@@ -44,6 +44,20 @@ void check_form(const std::string &file, const std::string &said_by) {
                    "'; a report is .html, .json or .txt");
 }
 
+// --frozen alone is --frozen=tracehost.lock. A lock that is missing is found before the program
+// runs.
+void find_lock(Given &given) {
+  auto &file = given.values.front();
+  if (file == "0" || file == "false")
+    return;
+  if (file == "-" || file == "1" || file == "true")
+    file = "tracehost.lock";
+  file = absolute(file);
+  if (::access(file.c_str(), R_OK) != 0)
+    throw UsageError("cannot open '" + file + "' (" + given.origin + "): " + std::strerror(errno) +
+                     "; write it with 'tracehost lock SCRIPT'");
+}
+
 // What is done at exit, of a run.
 bool has_owner(const Option &option) {
   return option.kind == Kind::output || option.name == "max-retraces";
@@ -82,6 +96,8 @@ void apply(Settings &settings) {
   for (auto &given : settings.given) {
     const auto name = variable(*given.option);
     std::string text;
+    if (given.option->name == "frozen")
+      find_lock(given);
     for (auto &value : given.values) {
       if (given.option->kind == Kind::file || given.option->kind == Kind::output)
         value = absolute(value);

@@ -20,6 +20,8 @@ constexpr Option option_table[] = {
      "would warn"},
     {"max-retraces", Takes::value, Kind::whole, "N",
      "exit code 3 if calls cause more than N retraces"},
+    {"frozen", Takes::optional_value, Kind::file, "FILE",
+     "calls may trace what this lock has, and nothing else (default: tracehost.lock)"},
     {"stance", Takes::value, Kind::choice,
      "default|eager|eager_on_miss|eager_on_error|fail_on_miss", "what calls of Functions do", "s"},
     {"eager", Takes::nothing, Kind::none, "", "run Functions as plain Python", "s"},
@@ -36,9 +38,9 @@ constexpr Option option_table[] = {
     {"help", Takes::nothing, Kind::none, "", "show help"},
 };
 
-constexpr std::string_view command_names[] = {"run",    "notebook",   "kernel", "repl",
-                                              "export", "inspect",    "bench",  "report",
-                                              "doctor", "completion", "help"};
+constexpr std::string_view command_names[] = {"run",    "lock",   "notebook",   "kernel",
+                                              "repl",   "export", "inspect",    "bench",
+                                              "report", "doctor", "completion", "help"};
 
 // By Kind: its name, and what a value of it is.
 constexpr struct {

@@ -85,6 +85,7 @@ struct TraceEvent {
   bool first = false;                  ///< the Function had no live Specialization to compare with
   bool was_evicted = false;            ///< an evicted Specialization would have served
   std::string signature;               ///< text(Signature)
+  std::string lock;                    ///< call_text() of the call, or of a graph for more sizes
   const Signature *full = nullptr;     ///< the same with all it is made of; good while on() runs
   std::uint64_t number = 0;            ///< Specialization::number
   Sketch request;                      ///< the call's own Signature, with exact sizes
@@ -114,6 +115,7 @@ struct FailEvent {
   std::string error;     ///< type and message
   bool went_on = false;  ///< the body continued without a graph: the call itself did not fail
   bool rejected = false; ///< a SignatureError, which Counters::rejected counts
+  std::string lock{};    ///< call_text() of the call; empty: no trace was begun
 };
 
 /// A graph did not do what its body did. Nothing of it is kept, and calls with this signature run
@@ -125,6 +127,7 @@ struct MismatchEvent {
   std::string what;       ///< `output, element (1, 2): 3.0 in the graph, 1.0 in the body`
   std::string culprit;    ///< `aten::mul at net.py:12`; may be empty
   std::uint64_t hits = 0; ///< that it had served; 0: it was found at its trace
+  std::string lock{};     ///< call_text() of the call
 };
 
 /// A CUDA graph was captured, rejected or dropped.

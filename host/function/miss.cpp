@@ -152,6 +152,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
       // A flight of another thread may have landed between look-up and boarding.
       if (auto served = look_up())
         return served;
+      if (missed.counted)
+        body.session().before_trace(missed.signature);
       const auto start = clock_();
       try {
         Made made = trace(body, std::move(target), missed, slots, std::move(captures));
@@ -170,7 +172,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
         if (went_on && body.wider)
           negative_cache_.add(flight->signature, NegativeCache::Why::too_wide);
         sink_.on(FailEvent{counters_, body.session().caller(), body.session().current_error(),
-                           went_on && returned});
+                           went_on && returned, false, call_text(missed.signature)});
         throw;
       }
     }

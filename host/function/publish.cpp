@@ -91,6 +91,9 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.function = counters_;
   event.call = made->first_call;
   event.signature = text(made->signature);
+  const bool as_made = is_narrower(missed.signature, made->signature) &&
+                       !types_are_narrower(missed.signature, made->signature);
+  event.lock = call_text(as_made ? made->signature : missed.signature);
   event.full = &made->signature;
   event.request = Sketch(missed.signature);
   event.specialized = made->specialized;

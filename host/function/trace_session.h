@@ -40,6 +40,10 @@ public:
   /// No Specialization serves the call: the last moment to leave it, by an exception.
   virtual void missed() {}
 
+  /// A trace of the call, which has this Signature, is to begin: the last moment to forbid it, by
+  /// an exception. Other threads may wait for the trace.
+  virtual void before_trace(const Signature & /*signature*/) {}
+
   /// The call's Signature, without guarded slots and captures. Sizes declared as any are dynamic in
   /// it. Throws on arguments that can't be compared.
   virtual Signature flatten(std::vector<at::Tensor> &slots) = 0;

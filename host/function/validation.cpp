@@ -44,7 +44,7 @@ void FunctionCore::judge(Body &body, const Signature &called, const Specializati
   negative_cache_.add(called, NegativeCache::Why::wrong);
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
   sink_.on(MismatchEvent{counters_, body.session().caller(), text(wrong.signature), verdict.why,
-                         verdict.culprit, hits});
+                         verdict.culprit, hits, call_text(called)});
   body.mismatch = std::make_unique<Mismatch>(
       Mismatch{std::move(verdict.why), std::move(verdict.culprit), hits});
 }

@@ -2,6 +2,7 @@
 
 #include "interpreter/interception.h"
 #include "interpreter/library.h"
+#include "interpreter/warning_options.h"
 
 #include <Python.h>
 
@@ -22,8 +23,8 @@ int give_up(PyConfig &config, const PyStatus &status) {
   Py_ExitStatusException(status);
 }
 
-// What `tracehost --max-retraces N` has found at the end. Python knows its status by then, and may
-// leave by exit(): the process itself changes it.
+// What `tracehost --max-retraces N` or `--frozen` has found at the end. Python knows its status by
+// then, and may leave by exit(): the process itself changes it.
 void end_over_limit(int status, void *) {
   const char *process = std::getenv("TRACEHOST_OVER_LIMIT");
   if (status != 0 || process == nullptr || std::to_string(::getpid()) != process)
@@ -32,17 +33,22 @@ void end_over_limit(int status, void *) {
   ::_exit(exit_over_limit);
 }
 
-int start(PyConfig &config) {
+// `filters`: a -W entry for tracehost's classes may be given.
+int start(PyConfig &config, bool filters) {
   const bool asked = interception_asked();
   std::wstring module;
-  auto status = asked ? PyConfig_Read(&config) : PyStatus_Ok();
+  WarningOptions warning_options;
+  auto status = asked || filters ? PyConfig_Read(&config) : PyStatus_Ok();
   if (asked && !PyStatus_Exception(status))
     status = direct_main(config, module);
+  if (filters && !PyStatus_Exception(status))
+    status = warning_options.take(config);
   if (!PyStatus_Exception(status))
     status = Py_InitializeFromConfig(&config);
   if (PyStatus_Exception(status))
     return give_up(config, status);
   PyConfig_Clear(&config);
+  warning_options.install();
   if (const int code = asked ? install_interception(module) : 0)
     return Py_FinalizeEx(), code;
   return Py_RunMain();
@@ -67,11 +73,13 @@ PyStatus configure(PyConfig &config, const std::string &executable,
 } // namespace
 
 int run_program(const std::string &executable, const std::vector<std::string> &args) {
-  if (std::getenv("TRACEHOST_MAX_RETRACES") != nullptr)
+  if (std::getenv("TRACEHOST_MAX_RETRACES") != nullptr ||
+      std::getenv("TRACEHOST_FROZEN") != nullptr)
     ::on_exit(&end_over_limit, nullptr);
   PyConfig config;
   const auto status = configure(config, executable, args);
-  return PyStatus_Exception(status) ? give_up(config, status) : start(config);
+  return PyStatus_Exception(status) ? give_up(config, status)
+                                    : start(config, WarningOptions::may_be_given(args));
 }
 
 int run_module(const std::string &executable, const std::string &package,
@@ -94,12 +102,13 @@ int run_module(const std::string &executable, const std::string &package,
 }
 
 int run_as_python(int argc, char **argv) {
-  if (!interception_asked())
+  const bool filters = WarningOptions::may_be_given({argv, argv + argc});
+  if (!interception_asked() && !filters)
     return Py_BytesMain(argc, argv);
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   const auto status = PyConfig_SetBytesArgv(&config, argc, argv);
-  return PyStatus_Exception(status) ? give_up(config, status) : start(config);
+  return PyStatus_Exception(status) ? give_up(config, status) : start(config, filters);
 }
 
 } // namespace tracehost::interpreter

@@ -96,6 +96,8 @@ std::string line_of(const HistoryEntry &entry) {
     line["call"] = json_of(entry.call);
   if (!entry.signature.empty())
     line["signature"] = entry.signature;
+  if (!entry.lock.empty())
+    line.update({{"lock", entry.lock}, {"object", entry.function}, {"qualified", entry.qualified}});
   if (of_trace)
     line.update({{"causes", entry.causes},
                  {"notes", entry.notes},

@@ -214,6 +214,24 @@ std::vector<Finding> findings(std::span<const TraceRecord> records) {
   return found;
 }
 
+const char *cause_label(const Finding &finding) {
+  switch (finding.kind) {
+  case Finding::Kind::difference:
+    return name(finding.cause);
+  case Finding::Kind::again:
+    return "decorated_again";
+  case Finding::Kind::emptied:
+    return "cache_emptied";
+  case Finding::Kind::evicted:
+    return "evicted";
+  case Finding::Kind::once:
+    return "served_once";
+  case Finding::Kind::unnamed:
+    break;
+  }
+  return "unknown";
+}
+
 std::string sentence(const Finding &finding, const Identity &function, std::size_t limit) {
   const std::string what =
       finding.kind == Finding::Kind::difference

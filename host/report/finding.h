@@ -70,6 +70,9 @@ const Words &words_of(Cause cause);
 /// Most frequent first; equals in order of appearance.
 std::vector<Finding> findings(std::span<const TraceRecord> records);
 
+/// A word for metrics: `shape`, `value`, `decorated_again`.
+const char *cause_label(const Finding &finding);
+
 /// `argument 'x', dimension 1, took 5 values (12, 15, 17, 20, 31), from train.py:40`.
 std::string sentence(const Finding &finding, const Identity &function, std::size_t limit);
 /// The cause of one trace: `argument 'x', dimension 1, was 12, is 15`.

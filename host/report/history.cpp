@@ -7,16 +7,6 @@
 namespace tracehost::report {
 namespace {
 
-/// A signature of ten thousand leaves is not kept a thousand times.
-std::string shortened(const std::string &text) {
-  if (text.size() <= most_text)
-    return text;
-  std::size_t cut = most_text - 3;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
-    --cut; // not inside a character
-  return text.substr(0, cut) + "...";
-}
-
 std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin origin,
                                 std::size_t limit) {
   TraceRecord record;
@@ -45,12 +35,23 @@ HistoryEntry started(HistoryEntry::Kind kind, const Counters &function, const Si
   made.function = function.number;
   made.site = function.identity.site_key;
   made.name = function.identity.name;
+  made.qualified = function.identity.qualified;
   made.definition = function.identity.definition;
   made.call = call;
   return made;
 }
 
 } // namespace
+
+/// A signature of ten thousand leaves is not kept a thousand times.
+std::string shortened(const std::string &text) {
+  if (text.size() <= most_text)
+    return text;
+  std::size_t cut = most_text - 3;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+    --cut; // not inside a character
+  return text.substr(0, cut) + "...";
+}
 
 const char *name(HistoryEntry::Kind kind) {
   static constexpr std::array<const char *, 11> names = {
@@ -62,6 +63,7 @@ const char *name(HistoryEntry::Kind kind) {
 HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
   HistoryEntry made = started(HistoryEntry::Kind::trace, *event.function, event.call);
   made.signature = shortened(event.signature);
+  made.lock = shortened(event.lock);
   made.causes = causes(event, origin, limit);
   for (const SpecializedSize &specialized : event.specialized)
     made.notes.push_back(sentence(specialized));
@@ -84,12 +86,14 @@ HistoryEntry entry_of(const EvictEvent &event) {
 HistoryEntry entry_of(const FailEvent &event) {
   HistoryEntry made = started(HistoryEntry::Kind::fail, *event.function, event.call);
   made.text = shortened(event.error);
+  made.lock = shortened(event.lock);
   return made;
 }
 
 HistoryEntry entry_of(const MismatchEvent &event) {
   HistoryEntry made = started(HistoryEntry::Kind::mismatch, *event.function, event.call);
   made.signature = shortened(event.signature);
+  made.lock = shortened(event.lock);
   made.text =
       shortened(event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit);
   made.hits = event.hits;

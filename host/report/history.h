@@ -34,6 +34,8 @@ struct HistoryEntry {
   Site definition;
   Site call;
   std::string signature; ///< traced or evicted
+  std::string qualified; ///< the Function's
+  std::string lock;      ///< trace, fail, mismatch: call_text(); empty: no trace was begun
   std::vector<std::string>
       causes;       ///< why it was traced, a sentence each; empty for the first trace
   std::string text; ///< the warning's; the error's; mismatch: what differs, and where;
@@ -48,6 +50,8 @@ struct HistoryEntry {
 };
 const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
 
+/// At most `most_text` bytes of a text, and `...`.
+std::string shortened(const std::string &text);
 /// The entries of events. Texts but those of warnings are cut at `most_text` bytes.
 inline constexpr std::size_t most_text = 1000;
 HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);

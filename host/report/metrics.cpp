@@ -82,6 +82,15 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
   page.family("tracehost_trace_seconds_total", "counter", "Time spent in traces.");
   for (const Row &row : rows)
     page.sample(row, {}, static_cast<double>(row.nanoseconds) * 1e-9);
+  const auto retraced = [](const Row &row) { return !row.retraces_by.empty(); };
+  if (std::any_of(rows.begin(), rows.end(), retraced))
+    page.family("tracehost_retraces_total", "counter", "Traces that calls made again, by cause.");
+  for (const Row &row : rows)
+    for (const auto &[cause, count] : row.retraces_by)
+      page.sample(row, fmt::format(",cause=\"{}\"", cause), count);
+  page.family("tracehost_evictions_total", "counter", "Graphs that left a full cache.");
+  for (const Row &row : rows)
+    page.sample(row, {}, row.evicted);
   page.family("tracehost_specializations", "gauge", "Graphs that can serve a call now.");
   for (const Row &row : rows)
     page.sample(row, {}, row.live);

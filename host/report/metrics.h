@@ -13,6 +13,7 @@ namespace tracehost::report {
 /// those with the fewest calls are summed as `other`.
 ///
 ///     tracehost_calls_total{function="step (train.py:12)",result="hit"} 95
+///     tracehost_retraces_total{function="step (train.py:12)",cause="shape"} 4
 std::string prometheus(std::vector<Row> rows, std::size_t most = 100);
 
 } // namespace tracehost::report

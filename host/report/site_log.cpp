@@ -18,6 +18,7 @@ Row counts(const Counters &counters) {
           .inlined = read(counters.inlined),
           .live = read(counters.live),
           .nanoseconds = read(counters.trace_ns),
+          .evicted = read(counters.evicted),
           .validated = read(counters.validated),
           .unvalidated = read(counters.unvalidated),
           .mismatches = read(counters.mismatches),
@@ -107,7 +108,10 @@ TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
   nanoseconds_ += event.nanoseconds;
   if (!event.counted)
     return origin;
-  caused_ += !findings({&made, 1}).empty();
+  if (const auto found = findings({&made, 1}); !found.empty()) {
+    ++caused_;
+    ++caused_by_[cause_label(found.front())];
+  }
 
   fold();
   const auto signature = std::hash<std::string>()(event.signature);
@@ -174,6 +178,7 @@ std::optional<Row> SiteLog::row(bool advised) {
   row.site = identity_.site_key;
   row.calls += failures_;
   row.retraces = caused_;
+  row.retraces_by = caused_by_;
   row.failures += failures_;
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;
@@ -194,6 +199,7 @@ void SiteLog::reset() {
   }
   retired_ = {};
   unfolded_ = traces_ = retraces_ = caused_ = failures_ = nanoseconds_ = 0;
+  caused_by_.clear();
   detector_ = {};
   records_.clear();
   signatures_.clear();

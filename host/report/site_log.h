@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,8 +64,9 @@ private:
   std::uint64_t unfolded_ = 0; ///< their hits that the detector has not counted
   Detector detector_;
   std::deque<TraceRecord> records_;
-  std::deque<std::size_t> signatures_; ///< hashes, one for each of records_
-  std::uint64_t caused_ = 0;           ///< Row::retraces
+  std::deque<std::size_t> signatures_;             ///< hashes, one for each of records_
+  std::uint64_t caused_ = 0;                       ///< Row::retraces
+  std::map<std::string, std::uint64_t> caused_by_; ///< Row::retraces_by
   std::uint64_t traces_ = 0, retraces_ = 0, nanoseconds_ = 0;
   std::uint64_t failures_ = 0; ///< misses that threw
   std::size_t limit_ = 64;

@@ -73,6 +73,9 @@ bool same(const Node &a, const Node &b);
 
 /// `(x: float32[8, 3], n=2, mode='train', y=x)`: for reports. `y=x`: the same tensor.
 std::string text(const Signature &signature);
+/// `(x: float32[8, 3], n=2) with grad mode off`: the arguments, and the modes that are not as
+/// usual. Nothing that only a trace finds: no guards, captures, read values and checks.
+std::string call_text(const Signature &signature);
 /// Whether an argument or a capture lies on a device other than the CPU.
 bool is_on_device(const Signature &signature);
 /// A leaf as a user would write it: `2`, `'relu'`, `float32[8, 3]`; a container as `tuple of 2`.

@@ -141,7 +141,7 @@ PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments
   // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
   // declaration is the caller's mistake.
   if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
-      PyErr_ExceptionMatches(errors().base)) {
+      !call.is_forbidden && PyErr_ExceptionMatches(errors().base)) {
     forget_error();
     return call_eagerly(f, a);
   }

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
+#include "call/gate.h"
 #include "call/plain_calls.h"
 #include "call/python_trace.h"
 #include "pytree/arrays.h"
@@ -104,6 +105,10 @@ PyObject *PythonCall::call_body() {
 void PythonTrace::missed() {
   check_what_is_around(function_);
   is_miss_ = true;
+}
+
+void PythonTrace::before_trace(const Signature &signature) {
+  ask_gate(function_, call_, signature);
 }
 
 bool PythonTrace::adapt() {

@@ -14,6 +14,7 @@
 #include "signature/tensor_fit.h"
 #include "trace/tracer.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -25,7 +26,8 @@
 /// The hot call, in the order in which it runs. What is not a hit is in cold_calls.cpp, a miss's
 /// trace in python_trace.h.
 ///
-/// 1. call_function(): is a trace under way, is the stance "eager", has the body new code?
+/// 1. call_function(): is a profiler on? serve(): is a trace under way, is the stance "eager", has
+/// the body new code?
 /// 2. bind(): positional and keyword arguments become values of parameters (pytree/binder.h).
 /// 3. probe_context(): the thread's modes (context_probe.h).
 /// 4. FunctionCore::call() (host/function/function.cpp) asks the Specialization that served last,
@@ -38,8 +40,9 @@
 
 namespace tracehost::python {
 
-PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
-                        PyObject *kwnames) {
+namespace {
+
+PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
   PythonFunction &f = *reinterpret_cast<FunctionObject *>(self)->function;
   const Arguments arguments{args, nargsf, kwnames};
   PythonCall call(f, args, nargsf, kwnames);
@@ -70,6 +73,27 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
   } catch (...) {
     return call_failed(f, call, arguments);
   }
+}
+
+/// Under torch.profiler: the call is a region of the Function's name. No op begins or ends it, so a
+/// trace does not see it.
+[[gnu::cold, gnu::noinline]] PyObject *serve_observed(PyObject *self, PyObject *const *args,
+                                                      std::size_t nargsf, PyObject *kwnames) {
+  const auto counters = reinterpret_cast<FunctionObject *>(self)->function->core->counters();
+  const Identity &identity = counters->identity;
+  at::RecordFunction region(at::RecordScope::USER_SCOPE);
+  region.before(identity.qualified.empty() ? std::string_view(identity.name)
+                                           : std::string_view(identity.qualified));
+  return serve(self, args, nargsf, kwnames);
+}
+
+} // namespace
+
+PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  if (at::hasCallbacks()) [[unlikely]]
+    return serve_observed(self, args, nargsf, kwnames);
+  return serve(self, args, nargsf, kwnames);
 }
 
 PythonCall::PythonCall(PythonFunction &function, PyObject *const *args, std::size_t nargsf,

@@ -71,6 +71,7 @@ public:
   PythonTrace &trace();
   /// Whether the body has been run under the tracer.
   bool has_run() const;
+  bool is_forbidden = false; ///< the lock does not have it: it is an error in each stance
 
 private:
   bool reject_arguments();

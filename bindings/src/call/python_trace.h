@@ -67,6 +67,7 @@ public:
 
   bool adapt() override;
   void missed() override;
+  void before_trace(const Signature &signature) override;
   Signature flatten(std::vector<at::Tensor> &slots) override;
   Surroundings surroundings(const Specialization &specialization) override;
   void current_guards(const Specialization &specialization, Signature &signature) override;

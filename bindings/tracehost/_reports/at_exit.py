@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from .. import _tracehost
-from . import run
+from . import frozen, run
 from .monitor import counted
 from .page import document
 from .report import report
@@ -30,7 +30,7 @@ def install() -> None:
         OSError: the file of `--events` cannot be written.
         ValueError: TRACEHOST_MAX_RETRACES is no whole number.
     """
-    writers = [*_limit(), *_events(), *_metrics(), *_report()]
+    writers = [*_limit(), *_frozen(), *_events(), *_metrics(), *_report()]
     if not writers:
         return
     one_at_a_time = threading.Lock()
@@ -109,6 +109,20 @@ def _limit() -> list[Callable[[], None]]:
         if count > most:
             sys.stderr.write(_over(count, most))
             os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)  # the host reads it: exit code 3
+
+    return [check]
+
+
+def _frozen() -> list[Callable[[], None]]:
+    if not frozen.is_closed():
+        return []
+
+    def check() -> None:
+        found = frozen.forbidden()
+        if found:
+            os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)
+        if len(found) > 1 or (found and not frozen.shown_as_traceback(found[0])):
+            sys.stderr.write(frozen.listed(found))
 
     return [check]
 

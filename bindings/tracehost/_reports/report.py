@@ -97,6 +97,15 @@ def report() -> str:
     return table_in_cells(_tracehost.report_table())
 
 
+def metrics_text() -> str:
+    """The counters of all Functions in Prometheus' text format, to be served as `/metrics`.
+
+    Calls by result, seconds of traces, retraces by cause, evictions and live graphs, each with the label
+    `function`. `tracehost --metrics-file FILE` writes the same at exit.
+    """
+    return _tracehost.metrics()
+
+
 def reset() -> None:
     """Forget counters' history, events and the retrace detectors. Caches stay."""
     _tracehost.reset()

@@ -14,7 +14,8 @@ inline namespace TRACEHOST_ABI {
 ///     tracehost_calls_total{function="predict (digits.thz)",archive="1a2b3c4d",result="hit"} 1042
 ///
 /// Results: `hit` (a graph served the call), `trace`, `eager` (the body ran), `failed` (the graph
-/// or the body threw), `rejected` (a SignatureError).
+/// or the body threw), `rejected` (a SignatureError). Retraces of Python's Functions have a `cause`
+/// instead; docs/operations/serving.md lists them.
 TRACEHOST_API std::string metrics_text();
 
 } // namespace TRACEHOST_ABI

@@ -18,6 +18,8 @@ TEST(Metrics, AreInThePrometheusFormat) {
                          .traces = 5,
                          .live = 4,
                          .nanoseconds = 1'500'000'000,
+                         .retraces_by = {{"shape", 3}, {"value", 1}},
+                         .evicted = 2,
                          .eager = 3,
                          .failures = 2,
                          .rejected = 1,
@@ -32,6 +34,13 @@ TEST(Metrics, AreInThePrometheusFormat) {
             "# HELP tracehost_trace_seconds_total Time spent in traces.\n"
             "# TYPE tracehost_trace_seconds_total counter\n"
             "tracehost_trace_seconds_total{function=\"step (train.py:12)\"} 1.5\n"
+            "# HELP tracehost_retraces_total Traces that calls made again, by cause.\n"
+            "# TYPE tracehost_retraces_total counter\n"
+            "tracehost_retraces_total{function=\"step (train.py:12)\",cause=\"shape\"} 3\n"
+            "tracehost_retraces_total{function=\"step (train.py:12)\",cause=\"value\"} 1\n"
+            "# HELP tracehost_evictions_total Graphs that left a full cache.\n"
+            "# TYPE tracehost_evictions_total counter\n"
+            "tracehost_evictions_total{function=\"step (train.py:12)\"} 2\n"
             "# HELP tracehost_specializations Graphs that can serve a call now.\n"
             "# TYPE tracehost_specializations gauge\n"
             "tracehost_specializations{function=\"step (train.py:12)\"} 4\n");
@@ -46,6 +55,17 @@ TEST(Metrics, SumTheLeastUsedAsOther) {
   EXPECT_THAT(text, testing::HasSubstr("{function=\"f3\",result=\"hit\"} 3"));
   EXPECT_THAT(text, testing::HasSubstr("{function=\"other\",result=\"hit\"} 3"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("f2")));
+}
+
+TEST(Metrics, SumRetracesByCause) {
+  const std::vector<Row> rows = {
+      {.function = "f", .retraces_by = {{"shape", 3}}, .cause = {}},
+      {.function = "f", .retraces_by = {{"shape", 1}, {"dtype", 2}}, .cause = {}}};
+  const auto text = prometheus(rows);
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"f\",cause=\"dtype\"} 2\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"f\",cause=\"shape\"} 4\n"));
+  EXPECT_THAT(prometheus({{.function = "f", .cause = {}}}),
+              testing::Not(testing::HasSubstr("retraces")));
 }
 
 TEST(Metrics, EscapeLabels) {

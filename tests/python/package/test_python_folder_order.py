@@ -13,9 +13,10 @@ from conftest import ROOT
 BINDINGS = ROOT / "bindings"
 # Which of these a package may import.
 PACKAGES = {
-    "tracehost": {"tracehost"},
-    "tracehost_commands": {"tracehost", "tracehost_commands", "tracehost_interception"},
+    "tracehost": {"tracehost", "tracehost_lock"},
+    "tracehost_commands": {"tracehost", "tracehost_commands", "tracehost_interception", "tracehost_lock"},
     "tracehost_interception": {"tracehost", "tracehost_interception"},
+    "tracehost_lock": {"tracehost_lock"},
     "tracehost_pytest": {"tracehost_pytest"},
 }
 # Of each package, what imports none of the others first: a folder, a tuple of folders and modules, or "", the rest.
@@ -34,6 +35,7 @@ ORDER = {
         ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",
         ("torch_compile", "torch_jit"), "decorators", "apply", "main_program", ("imports", "unmet"), "",
     ],
+    "tracehost_lock": [""],
     "tracehost_pytest": [""],
 }  # fmt: skip
 LARGEST = 20  # modules of a folder, its overview not counted
