@@ -1,5 +1,7 @@
 #include "report/history.h"
 
+#include "report/contrast.h"
+
 #include <array>
 #include <chrono>
 #include <utility>
@@ -15,19 +17,6 @@ std::string shortened(const std::string &text) {
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
     --cut; // not inside a character
   return text.substr(0, cut) + "...";
-}
-
-std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin origin,
-                                std::size_t limit) {
-  TraceRecord record;
-  record.differences = event.differences;
-  record.origin = origin;
-  record.evicted = event.was_evicted;
-  std::vector<std::string> result;
-  for (const Finding &finding : findings({&record, 1}))
-    if (result.size() < TraceRecord::most_differences)
-      result.push_back(shortened(cause_of_one(finding, event.function->identity, limit)));
-  return result;
 }
 
 HistoryEntry::Kind kind_of(GraphNews::What what) {
@@ -59,10 +48,12 @@ const char *name(HistoryEntry::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
+HistoryEntry entry_of(const TraceEvent &event, const TraceRecord &record, std::size_t limit) {
   HistoryEntry made = started(HistoryEntry::Kind::trace, *event.function, event.call);
   made.signature = shortened(event.signature);
-  made.causes = causes(event, origin, limit);
+  for (const std::string &cause : causes(record, event.function->identity, limit))
+    if (made.causes.size() < TraceRecord::most_differences)
+      made.causes.push_back(shortened(cause));
   for (const SpecializedSize &specialized : event.specialized)
     made.notes.push_back(sentence(specialized));
   for (const std::string &note : event.notes)

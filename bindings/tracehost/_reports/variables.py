@@ -9,6 +9,7 @@ import warnings
 from .. import _tracehost
 from .._errors import RetraceWarning
 from .._switches import run_functions_eagerly, stance
+from .words import warning
 
 
 def apply() -> None:
@@ -27,6 +28,7 @@ def apply() -> None:
     limit = os.environ.get("TRACEHOST_RETRACE_WARN")
     if limit == "error":
         warnings.filterwarnings("error", category=RetraceWarning)
+        warning.as_errors = True
     elif limit:
         if limit != "off" and not (
             limit.isascii() and limit.removeprefix("+").isdigit() and int(limit)
