@@ -61,8 +61,9 @@ py::list events(const py::object &function, bool graphs) {
   return result;
 }
 
-/// What each definition site did: counts, and the facts of its traces.
-py::list rows() {
+/// What each definition site did: counts, and from 1 on the facts of its traces, at 2 with their
+/// arguments.
+py::list rows(int detail) {
   using Row = report::Row;
   constexpr std::pair<const char *, std::uint64_t Row::*> counts[] = {
       {"calls", &Row::calls},         {"hits", &Row::hits},
@@ -85,7 +86,8 @@ py::list rows() {
     for (const auto &[name, count] : counts)
       fields[name] = row.*count;
     fields["ms"] = static_cast<double>(row.nanoseconds) / 1e6;
-    fields["account"] = facts_of(row.account);
+    if (detail > 0)
+      fields["account"] = facts_of(row.account, detail > 1);
     result.append(fields);
   }
   return result;
@@ -117,7 +119,7 @@ std::vector<std::string> event_lines() {
 
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none(), py::arg("graphs") = false);
-  module.def("rows", &rows);
+  module.def("rows", &rows, py::arg("detail"));
   module.def("subject", &subject);
   module.def("totals", [] {
     const auto all = report::ledger().totals();

@@ -77,7 +77,7 @@ py::dict facts_of(const SpecializedSize &specialized) {
   return result;
 }
 
-py::dict facts_of(const report::TraceRecord &record) {
+py::dict facts_of(const report::TraceRecord &record, bool requests) {
   py::list differences, specialized;
   for (const Difference &difference : record.differences)
     differences.append(facts_of(difference));
@@ -94,7 +94,7 @@ py::dict facts_of(const report::TraceRecord &record) {
   result["seen"] = record.seen;
   result["function"] = record.function;
   result["number"] = record.number;
-  result["request"] = facts_of(record.request);
+  result["request"] = requests ? facts_of(record.request) : py::object(py::none());
   result["alike"] = py::cast(record.alike);
   result["exchangeable"] = texts(record.exchangeable);
   result["specialized"] = specialized;
@@ -104,7 +104,7 @@ py::dict facts_of(const report::TraceRecord &record) {
 py::dict facts_of(const report::Due &due) {
   py::dict result;
   result["kind"] = report::name(due.kind);
-  result["account"] = python::facts_of(due.account);
+  result["account"] = python::facts_of(due.account, true);
   result["traces"] = due.traces;
   result["calls"] = due.calls;
   result["evicted"] = text_of(due.evicted);
@@ -148,10 +148,10 @@ py::object place(const Site &site) {
   return result;
 }
 
-py::dict facts_of(const report::Account &account) {
+py::dict facts_of(const report::Account &account, bool requests) {
   py::list records;
   for (const report::RecordRef &record : account.records)
-    records.append(facts_of(*record));
+    records.append(facts_of(*record, requests));
   py::dict result;
   result["name"] = text_of(account.function.name);
   result["definition"] = place(account.function.definition);

@@ -17,8 +17,9 @@ pybind11::str text_of(const std::string &bytes);
 /// {"file", "line", "text"}; None where it is not known.
 pybind11::object place(const Site &site);
 
-/// {"name", "definition", "records" ...}: the fields of words.records.Account.
-pybind11::dict facts_of(const report::Account &account);
+/// {"name", "definition", "records" ...}: the fields of words.records.Account. `requests`: with the
+/// arguments of the calls, which replays need and which may be many.
+pybind11::dict facts_of(const report::Account &account, bool requests);
 
 /// The retrace warnings that are due for the Function. False with the error set: a filter made one
 /// an exception.

@@ -89,7 +89,7 @@ def retraces(count: int) -> list[Event]:
 
 def sums() -> dict[str, Any]:
     """Calls, hits, traces, retraces and the traces' milliseconds of all Functions."""
-    rows = table.rows()
+    rows = _tracehost.rows(0)
     return {name: sum(row[name] for row in rows) for name in (*_COUNTERS, "ms")}
 
 

@@ -25,11 +25,11 @@ class _Place(NamedTuple):
     """A node of one call."""
 
     call: Request
-    index: int
+    at: int
 
     @property
     def node(self) -> Node:
-        return self.call.nodes[self.index]
+        return self.call.nodes[self.at]
 
     @property
     def tensor(self) -> Tensor:
@@ -166,7 +166,7 @@ def _equal(tensors: list[Tensor]) -> bool:
 def _children(places: _Places) -> list[_Places]:
     result: list[_Places] = []
     for place in places:
-        at, count = place.index + 1, 0
+        at, count = place.at + 1, 0
         while at < place.node.end:
             if count == len(result):
                 _require(place is places[0])  # else it has more than those before
@@ -181,7 +181,7 @@ def _is_default(places: _Places, position: int) -> bool:
     defaults = places[0].call.defaults
     default = defaults[position] if position < len(defaults) else ""
     return bool(default) and all(
-        place.node.end == place.index + 1 and place.node.text == default for place in places
+        place.node.end == place.at + 1 and place.node.text == default for place in places
     )
 
 

@@ -44,7 +44,7 @@ class Remedies:
     def found(self) -> list[Remedy]:
         """At most one of reduce_retracing and of an input_signature, then those for single causes."""
         result = []
-        if not self._account.declared and not self._needs_sizes():
+        if not self._account.declared and not self._needs_exact_sizes():
             result += [] if self._account.reduces else [self._reduce()]
             result += self._declare()
         covered: set[int] = set()
@@ -82,13 +82,16 @@ class Remedies:
         ]
         return sorted(set(sentences))
 
-    def _needs_sizes(self) -> bool:
-        return any(
-            needs_size(self.numbers.definition, path)
-            for cause in self._causes
-            if cause.kind == "shape"
-            for path in cause.paths
-        )
+    def _needs_exact_sizes(self) -> bool:
+        """Whether no decorator helps: the body reads strides, which a dynamic size changes, or sizes as numbers."""
+        for cause in self._causes:
+            if cause.kind == "layout" and any(one.startswith("strides") for one in cause.values):
+                return True
+            if cause.kind == "shape" and any(
+                needs_size(self.numbers.definition, path) for path in cause.paths
+            ):
+                return True
+        return False
 
     def _reduce(self) -> Remedy:
         reducible = [

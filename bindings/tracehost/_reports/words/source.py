@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import os
 import sys
+import textwrap
+import tokenize
 from collections.abc import Iterator
 
 from .records import Place
@@ -88,31 +91,51 @@ def definition_at(place: Place | None) -> Definition | None:
     """The function that begins at this line, with its decorators; None: not known."""
     if place is None:
         return None
-    return _definition(place.file, place.line, "".join(linecache.getlines(place.file)))
-
-
-@functools.lru_cache(maxsize=16)
-def _definition(file: str, line: int, text: str) -> Definition | None:
-    found: list[_Function] = []
-    for node in ast.walk(_tree(text)):
-        if (isinstance(node, ast.Lambda) and node.lineno == line) or (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            and line
-            in (
-                node.lineno,
-                *(one.lineno for one in node.decorator_list[:1]),
-            )
-        ):
-            found.append(node)
-    return Definition(found[0]) if len(found) == 1 else None
-
-
-@functools.lru_cache(maxsize=4)
-def _tree(text: str) -> ast.AST:
+    lines = linecache.getlines(place.file)[place.line - 1 :]
     try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module([], [])
+        block = inspect.getblock(lines)
+    except (SyntaxError, tokenize.TokenError):
+        return None
+    found = _definition("".join(block))
+    return found if found and _is_the_body(found.node, place.file) else None
+
+
+def _is_the_body(node: _Function, file: str) -> bool:
+    """Whether no decorator is between the function and tracehost: its code would read the arguments, too."""
+    decorators = getattr(node, "decorator_list", [])
+    if not decorators:
+        return True
+    text = ast.unparse(decorators[-1])
+    if "tracehost" in text or text in ("staticmethod", "classmethod"):
+        return True
+    name = text.split("(")[0].split(".")[0]
+    modules = [m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == file]
+    origins = [getattr(getattr(m, name, None), "__module__", None) or "" for m in modules]
+    return any(one.split(".")[0] == "tracehost" for one in origins)
+
+
+@functools.lru_cache(maxsize=64)
+def _definition(text: str) -> Definition | None:
+    """Of the text from the function's first line on. A lambda may be a part of its line."""
+    nodes = ast.walk(ast.Module(_statements(textwrap.dedent(text)), []))
+    functions = [node for node in nodes if isinstance(node, _Function) and _first_line(node) == 1]
+    is_known = len(functions) == 1 or (functions and not isinstance(functions[0], ast.Lambda))
+    return Definition(functions[0]) if is_known else None
+
+
+def _first_line(node: _Function) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(one.lineno for one in decorators)])
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    """Empty: it can't be read. A loop's or a call's first line alone is completed."""
+    for whole in (text, f"{text.rstrip()} pass"):
+        try:
+            return ast.parse(whole).body
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+    return []
 
 
 def expression(where: str, near: str) -> str:

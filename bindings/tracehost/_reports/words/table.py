@@ -47,7 +47,7 @@ _OF_TABLE = (
 def rows(advised: bool = False) -> list[Row]:
     """What the Functions of each definition did, with the main cause of their traces. `advised`: with the causes and
     fixes of the latest traces."""
-    made = [_worded(row, advised) for row in _tracehost.rows()]
+    made = [_worded(row, advised) for row in _tracehost.rows(2 if advised else 1)]
     return [{name: row[name] for name in row if name not in _OF_TABLE} for row in made]
 
 
@@ -61,7 +61,7 @@ def _worded(row: Row, advised: bool) -> Row:
 
 def table() -> str:
     """Aligned plain text with a header and a total, costliest first; ends with a newline."""
-    rows = [_worded(row, False) for row in _tracehost.rows()]
+    rows = [_worded(row, False) for row in _tracehost.rows(1)]
     if not rows:
         return "tracehost: no Function was called.\n"
     rows = sorted(rows, key=lambda row: (-row["ms"], -row["calls"]))

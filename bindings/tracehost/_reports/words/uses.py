@@ -27,13 +27,16 @@ _PYTHONS = {"math", "np", "numpy", "json", "os", "random", "time", "str", "loggi
 # Arguments of ops that are sizes or counts.
 _COUNTS = frozenset(
     ("topk", "kthvalue", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange")
-    + ("linspace", "eye", "view", "reshape", "repeat", "expand", "roll", "narrow", "tile", "unfold")
+    + ("linspace", "eye", "view", "reshape", "repeat", "expand", "narrow", "tile", "unfold")
     + ("new_zeros", "new_ones", "new_empty", "new_full", "tril", "triu", "diag")
 )
-# Ops whose argument decides how many parts or dimensions there are: each value is a graph of its own.
+# Ops of which a number decides how many parts or dimensions there are, or which dimension is meant: each value is a
+# graph of its own.
 _STRUCTURES = frozenset(
     ("chunk", "split", "unbind", "flatten", "unflatten", "permute", "transpose", "squeeze")
-    + ("unsqueeze",)
+    + ("unsqueeze", "movedim", "flip", "sum", "mean", "std", "var", "prod", "max", "min", "amax")
+    + ("amin", "argmax", "argmin", "softmax", "log_softmax", "logsumexp", "cumsum", "cumprod")
+    + ("sort", "argsort", "any", "all", "median", "mode", "cat", "stack", "gather", "size", "roll")
 )
 
 
@@ -82,6 +85,8 @@ def _use(definition: Definition, node: ast.AST, depth: int = 0) -> Use:
             return Use.VALUE
         return _use(definition, parent, depth + 1)
     if isinstance(parent, ast.keyword):
+        if parent.arg in ("dim", "axis", "dims"):
+            return Use.VALUE
         return _of_argument(definition, definition.parents[parent], node, depth)
     if isinstance(parent, ast.Call) and node is not parent.func:
         return _of_argument(definition, parent, node, depth)
@@ -98,13 +103,9 @@ def _use(definition: Definition, node: ast.AST, depth: int = 0) -> Use:
         return _of_variable(definition, parent, depth)
     if isinstance(parent, ast.AugAssign) and isinstance(parent.target, ast.Name):
         return Use.ARITHMETIC
-    if isinstance(parent, ast.Return) or (isinstance(parent, ast.Lambda) and parent.body is node):
-        # what is computed with a tensor is one; the number itself would come back as another thing
-        return (
-            Use.ARITHMETIC
-            if isinstance(node, ast.BinOp) and _has_tensor(definition, node)
-            else Use.VALUE
-        )
+    is_result = isinstance(parent, ast.Return | ast.Attribute | ast.Lambda)
+    if is_result and isinstance(node, ast.BinOp) and _has_tensor(definition, node):
+        return Use.ARITHMETIC  # of a tensor; the number alone would come back as another thing
     return Use.VALUE
 
 
@@ -134,7 +135,7 @@ def _of_argument(definition: Definition, call: ast.AST, node: ast.AST, depth: in
             return Use.ARITHMETIC
         is_number = name in _NUMBERS and definition.is_converted
         return _use(definition, call, depth + 1) if is_number else Use.VALUE
-    if not isinstance(call.func, ast.Attribute) or name in _STRUCTURES:
+    if not isinstance(call.func, ast.Attribute) or (name in _STRUCTURES and node in call.args):
         return Use.VALUE
     owner = call.func.value
     if isinstance(owner, ast.Name) and owner.id in _PYTHONS:
