@@ -200,6 +200,18 @@ def test_a_new_cause_after_both_is_an_error_if_retraces_are_to_be(run_host, tmp_
     assert done.stdout == "3 True\n", done.stderr
 
 
+def test_a_fix_of_a_program_under_trace_is_an_option_of_trace(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(
+        "import torch\n\n\ndef total(x, scale):\n    return x.sum() * scale\n\n\n"
+        "for n in range(1, 7):\n    total(torch.ones(n), 2)\n"
+    )
+    plain = run_host("--trace", "__main__:total", "--report", "net.py").stderr
+    assert "  fix   --trace __main__:total,reduce_retracing   would save 3 of 5 traces\n" in plain
+    assert "@tracehost.function" not in plain
+    fixed = run_host("--trace", "__main__:total,reduce_retracing", "--report", "net.py").stderr
+    assert "RetraceWarning" not in fixed and "total (net.py:4)      6     4       2" in fixed
+
+
 def test_the_previous_graph_says_what_made_it_good_for_one_call():
     w = torch.zeros(2, requires_grad=True)
 

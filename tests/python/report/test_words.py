@@ -1,7 +1,8 @@
 """The words of retraces, from facts as C++ gives them: causes that no program of data/retraces has, and their limits."""
 
 import pytest
-from tracehost._reports.words import remedies, warning
+from tracehost._reports.words import remedies, source, warning
+from tracehost._reports.words.uses import Use, Uses
 
 PLACE = {"file": "/home/me/train.py", "line": 12, "text": "train.py:12"}
 
@@ -234,3 +235,74 @@ def test_a_fix_of_a_traced_function_is_an_option_of_trace():
 
 def test_durations_are_short():
     assert [warning.duration(ms) for ms in (0.4, 41.3, 12_340)] == ["0.4 ms", "41 ms", "12.3 s"]
+
+
+@pytest.mark.parametrize(
+    ("body", "use"),
+    [
+        ("return x * k", Use.ARITHMETIC),
+        ("return (x * k).sum()", Use.ARITHMETIC),
+        ("return x * k, x", Use.ARITHMETIC),
+        ("return helper(x * k)", Use.ARITHMETIC),
+        ("return x * math.exp(-k)", Use.ARITHMETIC),
+        ("return x if k > 2 else -x", Use.ARITHMETIC),
+        ("y = 1 - k\n    return y * x", Use.ARITHMETIC),
+        ("return x.clamp(max=k)", Use.ARITHMETIC),
+        ("return x.topk(k)", Use.COUNT),
+        ("n = k + 1\n    return x[:n]", Use.COUNT),
+        ("for _ in range(k):\n        x = x + 1\n    return x", Use.COUNT),
+        ("return torch.zeros((k, 2))", Use.COUNT),
+        ("return k", Use.VALUE),
+        ("return helper(k) * x", Use.VALUE),
+        ("return x * TABLE[k]", Use.VALUE),
+        ("return x, f'{k}'", Use.VALUE),
+        ("return x, '%d' % k", Use.VALUE),
+        ("return torch.cat([x] * k)", Use.VALUE),
+        ("return [x * i for i in range(k)]", Use.VALUE),
+        ("return x.sum(k)", Use.VALUE),
+        ("return x.sum(dim=k)", Use.VALUE),
+        ("return x * math.gcd(k, 2)", Use.VALUE),
+        ("return x if k is None else -x", Use.VALUE),
+        ("k = k + 1\n    return x * k", Use.VALUE),
+        ("return x * k.bit_length()", Use.VALUE),
+    ],
+)
+def test_what_a_body_does_with_a_number(body, use, tmp_path):
+    file = tmp_path / "body.py"
+    file.write_text(f"@tracehost.function\ndef f(x, k):\n    {body}\n")
+    place = source.Place(str(file), 1, "body.py:1")
+    assert Uses(source.definition_at(place), {"x"}).of_number("k") == use
+
+
+def test_a_function_below_another_decorator_says_nothing_of_its_arguments(tmp_path):
+    file = tmp_path / "body.py"
+    file.write_text("@tracehost.function\n@logged\ndef f(x, k):\n    return x\n")
+    assert source.definition_at(source.Place(str(file), 1, "body.py:1")) is None
+
+
+def test_what_the_body_never_reads(tmp_path):
+    def unread(text):
+        file = tmp_path / f"body{len(list(tmp_path.iterdir()))}.py"
+        file.write_text(text)
+        found = source.definition_at(source.Place(str(file), 1, "body.py:1"))
+        return sorted(name for name in found.parameters if not found.reads(name))
+
+    assert unread("def f(x, step, *rest):\n    return x\n") == ["step"]
+    assert unread("def f(x, step):\n    return lambda: step\n") == ["x"]
+    assert unread("def f(x, step):\n    return locals()\n") == []
+    assert unread("g = function(lambda x, step: x * 2)\n") == ["step"]
+
+
+def test_the_expression_that_needs_a_number(tmp_path):
+    file = tmp_path / "net.py"
+    lines = [
+        "if x.sum() > 0:",
+        "return x * SCALES[int(n)]",
+        "while a < b:",
+        "y = x.item()",
+        "for i in range(n):",
+    ]
+    file.write_text("\n".join(lines))
+    found = [source.expression(f"net.py:{i}", str(file)) for i in range(1, 6)]
+    assert found == ["x.sum() > 0", "int(n)", "a < b", "x.item()", "range(n)"]
+    assert source.expression("other.py:1", str(file)) == ""

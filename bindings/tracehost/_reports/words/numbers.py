@@ -5,7 +5,7 @@ from __future__ import annotations
 from .causes import Cause
 from .records import Account, Record
 from .source import Definition, definition_at
-from .uses import Use, use_of
+from .uses import Use, Uses
 
 # A float32 has all integers up to here, and about seven digits.
 _MOST_OF_FLOAT32 = 2.0**24
@@ -42,9 +42,20 @@ class Numbers:
             for tensor in record.request.tensors
         }
         self._texts = _texts(account.records)
+        tensors = {
+            node.path
+            for record in account.records
+            for node in (record.request.nodes if record.request else ())
+            if node.kind == "tensor"
+        }
+        self._uses = Uses(self.definition, tensors) if self.definition else None
 
     def use(self, path: str) -> Use:
-        return use_of(self.definition, path)
+        return self._uses.of_number(path) if self._uses else Use.VALUE
+
+    def needs_size(self, path: str) -> bool:
+        """Whether the body needs a size of the tensor as Python's own number."""
+        return self._uses.needs_size(path) if self._uses else False
 
     def dtype(self, path: str, is_float: bool, values: list[str] | None = None) -> str:
         """What a number is as a tensor, with the results that it has as a number; empty: it can be none.

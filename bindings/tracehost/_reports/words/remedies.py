@@ -11,7 +11,7 @@ from .numbers import Numbers, are_numbers, varies_as_number
 from .records import Account
 from .replay import is_reducible
 from .source import parsed
-from .uses import Use, needs_size
+from .uses import Use
 
 # By file and line of the definition: the target of --trace that made the Function.
 traced: dict[tuple[str, int], str] = {}
@@ -87,9 +87,7 @@ class Remedies:
         for cause in self._causes:
             if cause.kind == "layout" and any(one.startswith("strides") for one in cause.values):
                 return True
-            if cause.kind == "shape" and any(
-                needs_size(self.numbers.definition, path) for path in cause.paths
-            ):
+            if cause.kind == "shape" and any(self.numbers.needs_size(path) for path in cause.paths):
                 return True
         return False
 

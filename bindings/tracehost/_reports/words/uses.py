@@ -17,13 +17,15 @@ class Use(enum.IntEnum):
 
 
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)
+_IDENTITIES = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
+_TEXTS_AND_LISTS = (ast.List, ast.Tuple, ast.Dict, ast.JoinedStr)
 # Functions of Python that give a number of the graph (docs/rules/value-reads.md).
 _NUMBERS = {"int", "float", "abs", "min", "max", "bool"}
 _MATH = frozenset(
     ("sqrt", "exp", "log", "pow", "sin", "cos", "tan", "radians", "floor", "ceil", "trunc")
 )
-# Modules of functions that take Python's own numbers only.
-_PYTHONS = {"math", "np", "numpy", "json", "os", "random", "time", "str", "logging"}
+# Functions of Python of which the result is no tensor, though an argument is one.
+_NO_TENSORS = _NUMBERS | {"len", "str", "repr", "isinstance", "range", "hash", "id", "print"}
 # Arguments of ops that are sizes or counts.
 _COUNTS = frozenset(
     ("topk", "kthvalue", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange")
@@ -40,111 +42,190 @@ _STRUCTURES = frozenset(
 )
 
 
-def use_of(definition: Definition | None, path: str) -> Use:
-    """The one that asks most, of all places where the body reads the number at the path."""
-    if definition is None:
-        return Use.VALUE
-    wanted = parsed(path)
-    root = next((n.id for n in ast.walk(wanted) if isinstance(n, ast.Name)), "") if wanted else ""
-    if not root or root in definition.stored or isinstance(definition.node, ast.AsyncFunctionDef):
-        return Use.VALUE
-    loads = definition.loads(path)
-    if not loads or not _is_all(definition, root, path):
-        return Use.VALUE
-    use = max(_use(definition, load) for load in loads)
-    return use if definition.is_converted or use == Use.ARITHMETIC else Use.VALUE
+class Uses:
+    """What one body does with its numbers and sizes.
 
+    Args:
+        tensors: paths of the tensors among the arguments.
+    """
 
-def _is_all(definition: Definition, root: str, path: str) -> bool:
-    """Whether the body reads the root by paths alone: an object that is passed on may be read anywhere."""
-    if path == root:
+    def __init__(self, definition: Definition, tensors: set[str]) -> None:
+        self._body = definition
+        self._tensors = {ast.dump(node) for node in map(parsed, tensors) if node is not None}
+        self._locals: dict[str, bool] = {}
+
+    def of_number(self, path: str) -> Use:
+        """The one that asks most, of all places where the body reads the number at the path."""
+        root = next(
+            (n.id for n in ast.walk(parsed(path) or ast.Pass()) if isinstance(n, ast.Name)), ""
+        )
+        if not root or root in self._body.stored or not self._is_read_by_paths(root, path):
+            return Use.VALUE
+        use = max(map(self._use, self._body.loads(path)), default=Use.VALUE)
+        return use if self._body.is_converted or use == Use.ARITHMETIC else Use.VALUE
+
+    def needs_size(self, path: str) -> bool:
+        """Whether a size of the tensor becomes a text, a key, or Python's own number."""
+        tensor = ast.dump(parsed(path) or ast.Pass())
+        return any(
+            ast.dump(one) == tensor and self._is_key(size)
+            for one in self._body.nodes
+            for size in self._size_of(one)
+        )
+
+    def _is_read_by_paths(self, root: str, path: str) -> bool:
+        """An object that is passed on may be read anywhere."""
+        for node in self._body.loads(root):
+            parent = self._body.parents[node]
+            if path != root and not isinstance(parent, ast.Attribute | ast.Subscript):
+                return False
         return True
-    for node in definition.nodes:
-        if isinstance(node, ast.Name) and node.id == root:
-            parent = definition.parents.get(node)
-            if not isinstance(parent, ast.Attribute | ast.Subscript) or parent.value is not node:
-                return False
-            called = definition.parents.get(parent)
-            if isinstance(called, ast.Call) and called.func is parent and root != "self":
-                return False
-    return True
 
-
-def _use(definition: Definition, node: ast.AST, depth: int = 0) -> Use:
-    parent = definition.parents.get(node)
-    if depth > 40 or parent is None:
+    def _use(self, node: ast.AST, depth: int = 0) -> Use:
+        parent = self._body.parents[node]
+        if depth > 20:
+            return Use.VALUE
+        is_test = isinstance(parent, ast.IfExp) and parent.test is node
+        if is_test or isinstance(parent, ast.If | ast.While | ast.Assert):
+            return Use.ARITHMETIC if self._body.is_converted else Use.VALUE
+        is_part = isinstance(parent, _ARITHMETIC) and not isinstance(parent, ast.BinOp)
+        if not is_part and isinstance(node, ast.expr) and self._is_tensor(node):
+            return Use.ARITHMETIC  # what was computed with the number
+        if isinstance(parent, _ARITHMETIC):
+            parts = list(ast.iter_child_nodes(parent))
+            if any(
+                isinstance(one, _IDENTITIES + _TEXTS_AND_LISTS) or _is_text(one) for one in parts
+            ):
+                return Use.VALUE
+            return self._use(parent, depth + 1)
+        if isinstance(parent, ast.keyword):
+            call = self._body.parents[parent]
+            of_dimension = parent.arg in ("dim", "axis", "dims")
+            return Use.VALUE if of_dimension else self._of_argument(call, "", depth)
+        if isinstance(parent, ast.Call):
+            return self._of_argument(parent, _name(parent), depth)
+        if isinstance(parent, ast.Tuple | ast.List):  # of sizes: x.view((n, -1)), x[:, n]
+            around = self._body.parents[parent]
+            is_size = isinstance(around, ast.Call) and _name(around) in _COUNTS
+            return Use.COUNT if is_size else self._of_index(parent)
+        if isinstance(parent, ast.Slice | ast.Subscript):
+            return self._of_index(node)
+        if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
+            return self._of_variable(parent.targets[0], depth)
+        if isinstance(parent, ast.AugAssign) and self._is_tensor(parent.target):
+            return Use.ARITHMETIC
         return Use.VALUE
-    if isinstance(parent, _ARITHMETIC):
-        others = [one for one in ast.iter_child_nodes(parent) if one is not node]
-        if any(
-            isinstance(one, ast.List | ast.Tuple | ast.JoinedStr | ast.Is | ast.In)
-            for one in others
+
+    def _of_argument(self, call: ast.AST, positional: str, depth: int) -> Use:
+        """Of an argument of a call. `positional`: the name of what is called; empty: it is passed by name."""
+        if not isinstance(call, ast.Call):
+            return Use.VALUE
+        name = _name(call)
+        if isinstance(call.func, ast.Name):
+            if name == "range":
+                loop = self._body.parents[call]
+                is_loop = isinstance(loop, ast.For) and loop.iter is call
+                return Use.COUNT if is_loop else Use.VALUE
+            is_number = name in _NUMBERS and self._body.is_converted
+            return self._use(call, depth + 1) if is_number else Use.VALUE
+        if not isinstance(call.func, ast.Attribute) or positional in _STRUCTURES:
+            return Use.VALUE
+        owner = call.func.value
+        if isinstance(owner, ast.Name) and owner.id == "math":
+            is_number = name in _MATH and self._body.is_converted
+            return self._use(call, depth + 1) if is_number else Use.VALUE
+        if not (_is_torch(owner) or self._is_tensor(owner)):
+            return Use.VALUE
+        return Use.COUNT if name in _COUNTS else Use.ARITHMETIC
+
+    def _of_index(self, node: ast.AST) -> Use:
+        """`x[:n]`, `x[n]`, `TABLE[n]`: of a tensor it is a size, of a list Python's own number."""
+        for parent in self._body.above(node):
+            if isinstance(parent, ast.Subscript):
+                return Use.COUNT if self._is_tensor(parent.value) else Use.VALUE
+            if not isinstance(parent, ast.Slice | ast.Tuple):
+                break
+        return Use.VALUE
+
+    def _of_variable(self, target: ast.expr, depth: int) -> Use:
+        """Of a local variable that is the number, or what is computed with it."""
+        if not isinstance(target, ast.Name):
+            return Use.VALUE
+        loads = self._body.loads(target.id)
+        return max((self._use(one, depth + 5) for one in loads), default=Use.ARITHMETIC)
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is most likely a tensor: it is computed with one."""
+        if ast.dump(node) in self._tensors:
+            return True
+        if isinstance(node, ast.Name):
+            return self._is_tensor_variable(node.id)
+        if isinstance(node, ast.BinOp):
+            return self._is_tensor(node.left) or self._is_tensor(node.right)
+        if isinstance(node, ast.Compare):
+            return any(map(self._is_tensor, [node.left, *node.comparators]))
+        if isinstance(node, ast.UnaryOp):
+            return self._is_tensor(node.operand)
+        if isinstance(node, ast.Subscript):
+            is_size = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+            return not is_size and self._is_tensor(node.value)
+        if isinstance(node, ast.Attribute):
+            return node.attr in ("T", "mT", "data", "real", "grad") and self._is_tensor(node.value)
+        if not isinstance(node, ast.Call) or _name(node) in _NO_TENSORS | {"size", "numel", "item"}:
+            return False
+        if isinstance(node.func, ast.Attribute) and (
+            _is_torch(node.func.value) or self._is_tensor(node.func.value)
         ):
-            return Use.VALUE
-        if any(isinstance(one, ast.IsNot | ast.NotIn) for one in others):
-            return Use.VALUE
-        return _use(definition, parent, depth + 1)
-    if isinstance(parent, ast.keyword):
-        if parent.arg in ("dim", "axis", "dims"):
-            return Use.VALUE
-        return _of_argument(definition, definition.parents[parent], node, depth)
-    if isinstance(parent, ast.Call) and node is not parent.func:
-        return _of_argument(definition, parent, node, depth)
-    if isinstance(parent, ast.Tuple | ast.List):  # of sizes: x.view((n, -1))
-        around = definition.parents.get(parent)
-        if isinstance(around, ast.Call) and _name(around) in _COUNTS:
-            return Use.COUNT
-        return _of_slice(definition, parent, depth)
-    if isinstance(parent, ast.Slice | ast.Subscript):
-        return _of_slice(definition, node, depth)
-    if isinstance(parent, ast.If | ast.While | ast.Assert):
-        return Use.ARITHMETIC if definition.is_converted else Use.VALUE
-    if isinstance(parent, ast.Assign | ast.AnnAssign):
-        return _of_variable(definition, parent, depth)
-    if isinstance(parent, ast.AugAssign) and isinstance(parent.target, ast.Name):
-        return Use.ARITHMETIC
-    is_result = isinstance(parent, ast.Return | ast.Attribute | ast.Lambda)
-    if is_result and isinstance(node, ast.BinOp) and _has_tensor(definition, node):
-        return Use.ARITHMETIC  # of a tensor; the number alone would come back as another thing
-    return Use.VALUE
+            return True
+        return any(map(self._is_tensor, node.args))
 
+    def _is_tensor_variable(self, name: str) -> bool:
+        if name not in self._locals:
+            self._locals[name] = False  # of itself it is none
+            values = [
+                one.value
+                for one in self._body.nodes
+                if isinstance(one, ast.Assign) and any(name in _names(t) for t in one.targets)
+            ]
+            self._locals[name] = any(map(self._is_tensor, values))
+        return self._locals[name]
 
-def _has_tensor(definition: Definition, node: ast.AST) -> bool:
-    """Whether an expression has more in it than numbers and the names of numbers: a call, another parameter."""
-    return any(isinstance(one, ast.Call) for one in ast.walk(node)) or (
-        len({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & definition.parameters)
-        > 1
-        or bool({one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & definition.stored)
-        or sum(isinstance(one, ast.Name | ast.Attribute) for one in ast.walk(node)) > 1
-    )
+    def _size_of(self, tensor: ast.AST) -> list[ast.AST]:
+        """`x.shape[0]`, `x.shape`, `x.size(0)`, `len(x)` around `x`"""
+        parent = self._body.parents.get(tensor)
+        if isinstance(parent, ast.Call) and _name(parent) == "len":
+            return [parent]
+        if not isinstance(parent, ast.Attribute) or parent.attr not in ("shape", "size", "numel"):
+            return []
+        around = self._body.parents[parent]
+        return [around if isinstance(around, ast.Call | ast.Subscript) else parent]
+
+    def _is_key(self, node: ast.AST) -> bool:
+        for parent in self._body.above(node):
+            if isinstance(parent, ast.FormattedValue | ast.comprehension):
+                return True
+            if isinstance(parent, ast.Subscript) and node is not parent.value:
+                return not self._is_tensor(parent.value)
+            if isinstance(parent, ast.Call):
+                return isinstance(parent.func, ast.Name) and parent.func.id in _NO_TENSORS - {
+                    "range"
+                }
+            if not isinstance(parent, (*_ARITHMETIC, ast.Tuple)):
+                return False
+            node = parent
+        return False
 
 
 def _name(call: ast.Call) -> str:
     return getattr(call.func, "attr", getattr(call.func, "id", ""))
 
 
-def _of_argument(definition: Definition, call: ast.AST, node: ast.AST, depth: int) -> Use:
-    if not isinstance(call, ast.Call):
-        return Use.VALUE
-    name = _name(call)
-    if isinstance(call.func, ast.Name):
-        if name == "range":
-            loop = definition.parents.get(call)
-            return Use.COUNT if isinstance(loop, ast.For) and loop.iter is call else Use.VALUE
-        if name == "print":
-            return Use.ARITHMETIC
-        is_number = name in _NUMBERS and definition.is_converted
-        return _use(definition, call, depth + 1) if is_number else Use.VALUE
-    if not isinstance(call.func, ast.Attribute) or (name in _STRUCTURES and node in call.args):
-        return Use.VALUE
-    owner = call.func.value
-    if isinstance(owner, ast.Name) and owner.id in _PYTHONS:
-        supported = owner.id == "math" and name in _MATH and definition.is_converted
-        return _use(definition, call, depth + 1) if supported else Use.VALUE
-    if isinstance(owner, ast.Constant | ast.JoinedStr):
-        return Use.VALUE  # "{}".format(n)
-    known = name in _COUNTS or _is_torch(owner) or _is_tensor(definition, owner)
-    return (Use.COUNT if name in _COUNTS else Use.ARITHMETIC) if known else Use.VALUE
+def _names(target: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_torch(owner: ast.AST) -> bool:
@@ -152,87 +233,3 @@ def _is_torch(owner: ast.AST) -> bool:
     while isinstance(owner, ast.Attribute):
         owner = owner.value
     return isinstance(owner, ast.Name) and owner.id in ("torch", "F")
-
-
-def _is_tensor(definition: Definition, owner: ast.AST) -> bool:
-    """Whether methods of it are most likely a tensor's: a parameter, a local, what a call or an operator gives."""
-    if isinstance(owner, ast.Name):
-        return owner.id in definition.parameters | definition.stored and owner.id != "self"
-    return isinstance(owner, ast.Call | ast.BinOp | ast.Subscript)
-
-
-def _of_slice(definition: Definition, node: ast.AST, depth: int) -> Use:
-    """`x[:n]`, `x[n]`, `TABLE[n]`: of a tensor it is a size, of a list Python's own number."""
-    for parent in definition.above(node):
-        if isinstance(parent, ast.Subscript):
-            is_key = parent.slice is not node and not any(
-                one is node for one in ast.walk(parent.slice)
-            )
-            if is_key or not _is_tensor(definition, parent.value):
-                return Use.VALUE
-            return Use.COUNT
-        if not isinstance(parent, ast.Slice | ast.Tuple):
-            break
-    return Use.VALUE
-
-
-def _of_variable(definition: Definition, parent: ast.AST, depth: int) -> Use:
-    """Of a local variable that the number, or what is computed with it, is assigned to."""
-    targets = (
-        parent.targets if isinstance(parent, ast.Assign) else [getattr(parent, "target", None)]
-    )
-    if len(targets) != 1 or not isinstance(targets[0], ast.Name):
-        return Use.VALUE
-    loads = [
-        one
-        for one in definition.nodes
-        if isinstance(one, ast.Name) and one.id == targets[0].id and isinstance(one.ctx, ast.Load)
-    ]
-    value = getattr(parent, "value", None)
-    if value is not None and _has_tensor(definition, value):
-        return Use.ARITHMETIC  # a tensor from here on
-    return max((_use(definition, one, depth + 10) for one in loads), default=Use.ARITHMETIC)
-
-
-def needs_size(definition: Definition | None, path: str) -> bool:
-    """Whether the body reads a size of the tensor for something that needs Python's own number."""
-    if definition is None:
-        return False
-    text = {ast.dump(one) for one in [parsed(path)] if one is not None}
-    for node in definition.nodes:
-        size = None
-        if (
-            isinstance(node, ast.Attribute)
-            and node.attr == "shape"
-            and ast.dump(node.value) in text
-        ):
-            size = definition.parents.get(node)
-            size = size if isinstance(size, ast.Subscript) else node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in ("size", "numel") and ast.dump(node.func.value) in text:
-                size = node
-        elif isinstance(node, ast.Call) and _name(node) == "len" and len(node.args) == 1:
-            size = node if ast.dump(node.args[0]) in text else None
-        if size is not None and _is_key(definition, size):
-            return True
-    return False
-
-
-def _is_key(definition: Definition, node: ast.AST) -> bool:
-    """Whether it decides about Python: a text, the key of a table, the turns of a comprehension."""
-    for parent in definition.above(node):
-        if isinstance(parent, ast.FormattedValue | ast.comprehension):
-            return True
-        if isinstance(parent, ast.Subscript) and node is not parent.value:
-            return not _is_tensor(definition, parent.value)
-        if isinstance(parent, ast.Call):
-            return isinstance(parent.func, ast.Name) and parent.func.id in (
-                "int",
-                "str",
-                "float",
-                "hash",
-            )
-        if not isinstance(parent, _ARITHMETIC | ast.Tuple):
-            return False
-        node = parent
-    return False
