@@ -1,6 +1,8 @@
 #include "events.h"
 
 #include "call/function_type.h"
+#include "call/retraces.h"
+#include "report/contrast.h"
 #include "report/detector.h"
 #include "report/event_stream.h"
 #include "report/ledger.h"
@@ -16,12 +18,6 @@ namespace tracehost::python {
 namespace {
 
 namespace py = pybind11;
-
-/// A name of a file may be no text: as os.fsdecode() has it.
-py::str text_of(const std::string &bytes) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
-}
 
 py::tuple texts_of(const std::vector<std::string> &all) {
   py::tuple result(all.size());
@@ -65,40 +61,45 @@ py::list events(const py::object &function, bool graphs) {
   return result;
 }
 
-py::object place(const Site &site) {
-  if (site.file.empty())
-    return py::none();
-  py::dict result;
-  result["file"] = text_of(site.file);
-  result["line"] = site.line;
-  result["text"] = text_of(text(site));
-  return result;
-}
-
-/// As an event of the kind "functions" has them.
-py::list rows(bool advised) {
-  constexpr std::pair<const char *, std::uint64_t report::Row::*> counts[] = {
-      {"calls", &report::Row::calls},       {"hits", &report::Row::hits},
-      {"traces", &report::Row::traces},     {"retraces", &report::Row::retraces},
-      {"inlined", &report::Row::inlined},   {"live", &report::Row::live},
-      {"eager", &report::Row::eager},       {"failures", &report::Row::failures},
-      {"rejected", &report::Row::rejected}, {"mismatches", &report::Row::mismatches},
+/// What each definition site did: counts, and from 1 on the facts of its traces, at 2 with their
+/// arguments.
+py::list rows(int detail) {
+  using Row = report::Row;
+  constexpr std::pair<const char *, std::uint64_t Row::*> counts[] = {
+      {"calls", &Row::calls},         {"hits", &Row::hits},
+      {"traces", &Row::traces},       {"retraces", &Row::retraces},
+      {"inlined", &Row::inlined},     {"live", &Row::live},
+      {"eager", &Row::eager},         {"failures", &Row::failures},
+      {"rejected", &Row::rejected},   {"mismatches", &Row::mismatches},
+      {"validated", &Row::validated}, {"unvalidated", &Row::unvalidated},
+      {"captured", &Row::captured},   {"uncaptured", &Row::uncaptured},
+      {"dropped", &Row::dropped},     {"device_bytes", &Row::device_bytes},
   };
   py::list result;
-  for (const auto &row : report::ledger().rows(advised)) {
+  for (const auto &row : report::ledger().rows()) {
     py::dict fields;
     fields["function"] = text_of(row.function);
     fields["qualified"] = text_of(row.qualified);
+    fields["archive"] = text_of(row.archive);
     fields["site"] = row.site;
     fields["definition"] = place(row.definition);
     for (const auto &[name, count] : counts)
       fields[name] = row.*count;
     fields["ms"] = static_cast<double>(row.nanoseconds) / 1e6;
-    fields["cause"] = text_of(row.cause);
-    fields["advice"] = text_of(row.advice);
+    if (detail > 0)
+      fields["account"] = facts_of(row.account, detail > 1);
     result.append(fields);
   }
   return result;
+}
+
+/// The words of one or more Differences of a kind, whose `paths` changed hand in hand.
+py::str subject(const std::string &cause, const std::vector<std::string> &paths, int dimension,
+                const std::string &where) {
+  Difference difference{Cause::shape, paths.front(), dimension, {}, {}, -1, where};
+  while (name(difference.cause) != cause)
+    difference.cause = static_cast<Cause>(static_cast<int>(difference.cause) + 1);
+  return text_of(report::subject(difference, paths));
 }
 
 /// The latest events of the process as lines of JSON, in the order of their times.
@@ -118,7 +119,8 @@ std::vector<std::string> event_lines() {
 
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none(), py::arg("graphs") = false);
-  module.def("report_rows", &rows, py::arg("advised") = false);
+  module.def("rows", &rows, py::arg("detail"));
+  module.def("subject", &subject);
   module.def("totals", [] {
     const auto all = report::ledger().totals();
     return py::make_tuple(all.traces, all.retraces, static_cast<double>(all.nanoseconds) / 1e6);
@@ -127,7 +129,6 @@ void add_events(py::module_ &module) {
   module.def("open_events", &report::open_events, py::arg("path"), py::arg("child"));
   module.def("write_event", &report::write_event);
   module.def("metrics", [] { return text_of(report::prometheus(report::ledger().rows())); });
-  module.def("report_table", [] { return text_of(report::ledger().table()); });
   module.def("set_retrace_limit", &report::set_retrace_limit);
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import replace
 from .decorators import routed
-from .functions import function_of
+from .functions import function_of, note_target
 from .messages import did_you_mean, say
 from .targets import Target
 
@@ -55,7 +55,9 @@ def _made(target: Target, found: Any) -> Any:
         say(f"{target.text}: {target.path} is no function (it is {article} {what})")
         return found
     if target.traces:
-        return function_of(found, f"{target.text}: it", **target.options)
+        made = function_of(found, f"{target.text}: it", **target.options)
+        note_target(made, target.text)
+        return made
     return routed(target, found)
 
 

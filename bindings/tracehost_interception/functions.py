@@ -28,6 +28,16 @@ def function_of(found: Any, shown: str, **options: Any) -> Any:
         return found
 
 
+def note_target(made: Any, text: str) -> None:
+    """Warnings of retraces then write a fix as an option of this `--trace MODULE:NAME`."""
+    import tracehost
+    from tracehost._reports.words.remedies import traced
+
+    code = getattr(getattr(made, "python_function", None), "__code__", None)
+    if isinstance(made, tracehost.Function) and code is not None:
+        traced[code.co_filename, code.co_firstlineno] = text
+
+
 def make(found: Any, goes_on: bool = True, **options: Any) -> Any:
     """A Function of any callable. `goes_on`: an unsupported body continues without a graph, with a
     TraceWarning."""

@@ -53,6 +53,7 @@ struct Counters {
   std::atomic<std::uint64_t> traces{0};   ///< ever, evicted ones included, inlined ones not
   std::atomic<std::uint64_t> inlined{0};  ///< calls traced into another Function
   std::atomic<std::uint64_t> evicted{0};
+  std::atomic<std::uint64_t> cleared{0};  ///< calls of clear()
   std::atomic<std::uint64_t> eager{0};    ///< calls run without a graph
   std::atomic<std::uint64_t> live{0};     ///< specializations now
   std::atomic<std::uint64_t> trace_ns{0}; ///< time spent in traces
@@ -92,6 +93,8 @@ struct TraceEvent {
   /// Numbers of the live Specializations that differ from the call in sizes, ranks and Python
   /// numbers alone: a declaration could make them one with it.
   std::vector<std::uint64_t> alike;
+  /// Paths of other objects, by which reduce_retracing compares nothing but the class.
+  std::vector<std::string> exchangeable;
   std::vector<SpecializedSize> specialized; ///< sizes that could not be dynamic
   std::string once; ///< why the trace serves its own call alone, a sentence; empty: it does not
   std::vector<std::string> notes; ///< what a check at a second size found, a sentence each

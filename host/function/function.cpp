@@ -202,6 +202,7 @@ void FunctionCore::clear() {
   const auto dropped = cache_.clear();
   negative_cache_.clear();
   counters_->live.store(0, std::memory_order_relaxed);
+  counters_->cleared.fetch_add(1, std::memory_order_relaxed);
 }
 
 } // namespace tracehost

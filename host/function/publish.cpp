@@ -12,11 +12,24 @@ namespace tracehost {
 namespace {
 
 /// Of two Signatures that differ in nothing else: the first value that does.
-std::vector<Difference> checked_differently(const Signature &before, const Signature &after) {
+std::vector<Difference> checked_differently(const Signature &before, const Signature &after,
+                                            TraceSession &session) {
   for (std::size_t i = 0; i < std::min(before.checked.size(), after.checked.size()); ++i)
     if (const CheckedNumber &a = before.checked[i], &b = after.checked[i]; a != b)
-      return {{Cause::read, std::string(kCheckedNumber), -1, a.value, b.value, -1, b.where}};
+      return {{Cause::read, session.expression(b.where), -1, a.value, b.value, -1, b.where}};
   return {};
+}
+
+/// The paths of the objects that differ and that others of their classes may replace.
+std::vector<std::string> exchangeable(const std::vector<Difference> &differences,
+                                      const Signature &signature, TraceSession &session) {
+  std::vector<std::string> result;
+  for (const Difference &difference : differences)
+    for (std::size_t i = 0; difference.cause == Cause::object && i < signature.nodes.size(); ++i)
+      if (signature.nodes[i].kind == Kind::atom && path(signature, i) == difference.path &&
+          session.is_exchangeable(i))
+        result.push_back(difference.path);
+  return result;
 }
 
 /// Whether the surroundings alone differ. Other arguments are another Signature, even if the two
@@ -105,8 +118,9 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   SpecializationRef before;
   event.differences = nearest(body, missed.signature, before, &event.alike).differences;
   event.first = !before;
+  event.exchangeable = exchangeable(event.differences, missed.signature, body.session());
   if (before && event.differences.empty())
-    event.differences = checked_differently(before->signature, made->signature);
+    event.differences = checked_differently(before->signature, made->signature, body.session());
 
   if (made->front_end)
     event.once = made->front_end->once;

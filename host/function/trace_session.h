@@ -91,6 +91,12 @@ public:
   virtual bool alone() { return false; }
   /// The line of the call, for events.
   virtual Site caller() = 0;
+  /// Whether reduce_retracing compares the object at this node of the call's Signature by its class
+  /// alone.
+  virtual bool is_exchangeable(std::size_t /*node*/) { return false; }
+  /// The source of what needs a number at the line `net.py:12`, for events: `int(level)`. Empty:
+  /// not known.
+  virtual std::string expression(const std::string & /*where*/) { return {}; }
   /// Type and message of the exception being handled, for events.
   virtual std::string current_error() = 0;
   /// Whether the exception being handled ends the program, as Ctrl-C does: no call continues behind

@@ -29,10 +29,11 @@ std::optional<Detector::Due> Detector::traced() {
     buckets_.pop_front();
   }
   const auto enough = retrace_limit();
-  if (enough == 0 || warnings_ >= most_warnings || buckets_.size() < enough)
+  if (enough == 0 || buckets_.size() < enough)
     return std::nullopt;
-  ++warnings_;
-  return Due{buckets_.size(), total_};
+  const bool shown = warnings_ < most_warnings;
+  warnings_ += shown;
+  return Due{buckets_.size(), total_, shown};
 }
 
 } // namespace tracehost::report

@@ -19,11 +19,13 @@ class Detector {
 public:
   struct Due {
     std::uint64_t traces, calls; ///< "`traces` out of the last `calls` calls"
+    bool shown = true;           ///< false: the two warnings have been
     bool operator==(const Due &) const = default;
   };
   /// `calls` calls that did not trace; before the trace that follows them is counted.
   void hit(std::uint64_t calls = 1);
-  /// A call that traced: the warning that is due because of it, if any.
+  /// A call that traced: the warning that is due because of it, if any. Beyond the two warnings it
+  /// is one that is not shown.
   std::optional<Due> traced();
 
 private:

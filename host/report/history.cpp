@@ -1,24 +1,13 @@
 #include "report/history.h"
 
+#include "report/contrast.h"
+
 #include <array>
 #include <chrono>
 #include <utility>
 
 namespace tracehost::report {
 namespace {
-
-std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin origin,
-                                std::size_t limit) {
-  TraceRecord record;
-  record.differences = event.differences;
-  record.origin = origin;
-  record.evicted = event.was_evicted;
-  std::vector<std::string> result;
-  for (const Finding &finding : findings({&record, 1}))
-    if (result.size() < TraceRecord::most_differences)
-      result.push_back(shortened(cause_of_one(finding, event.function->identity, limit)));
-  return result;
-}
 
 HistoryEntry::Kind kind_of(GraphNews::What what) {
   using Kind = HistoryEntry::Kind;
@@ -60,11 +49,13 @@ const char *name(HistoryEntry::Kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
+HistoryEntry entry_of(const TraceEvent &event, const TraceRecord &record, std::size_t limit) {
   HistoryEntry made = started(HistoryEntry::Kind::trace, *event.function, event.call);
   made.signature = shortened(event.signature);
   made.lock = shortened(event.lock);
-  made.causes = causes(event, origin, limit);
+  for (const std::string &cause : causes(record, event.function->identity, limit))
+    if (made.causes.size() < TraceRecord::most_differences)
+      made.causes.push_back(shortened(cause));
   for (const SpecializedSize &specialized : event.specialized)
     made.notes.push_back(sentence(specialized));
   for (const std::string &note : event.notes)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/finding.h"
+#include "report/record.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +54,7 @@ const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
 std::string shortened(const std::string &text);
 /// The entries of events. Texts but those of warnings are cut at `most_text` bytes.
 inline constexpr std::size_t most_text = 1000;
-HistoryEntry entry_of(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
+HistoryEntry entry_of(const TraceEvent &event, const TraceRecord &record, std::size_t limit);
 HistoryEntry entry_of(const EvictEvent &event);
 HistoryEntry entry_of(const FailEvent &event);
 HistoryEntry entry_of(const MismatchEvent &event);

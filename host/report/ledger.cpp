@@ -84,19 +84,19 @@ void Ledger::created(std::shared_ptr<const Counters> function) {
 
 /// Texts are made without the lock.
 void Ledger::on(const TraceEvent &event) {
-  TraceRecord::Origin origin{};
+  RecordRef record;
   std::size_t limit = 0;
   {
     const std::lock_guard lock(state_->mutex);
     SiteLog &site = state_->site(*event.function);
     const std::uint64_t before = site.caused();
-    origin = site.on(event);
+    record = site.on(event);
     state_->totals.retraces += site.caused() - before;
     ++state_->totals.traces;
     state_->totals.nanoseconds += event.nanoseconds;
     limit = site.limit();
   }
-  state_->remember(entry_of(event, origin, limit));
+  state_->remember(entry_of(event, *record, limit));
 }
 
 void Ledger::on(const EvictEvent &event) {
@@ -113,20 +113,22 @@ void Ledger::on(const MismatchEvent &event) { state_->remember(entry_of(event));
 
 void Ledger::on(const GraphEvent &event) { state_->remember(entry_of(event)); }
 
-std::optional<Warning> Ledger::take_warning(const Counters &function) {
-  std::optional<Warning> warning;
+std::optional<Due> Ledger::take_due(const Counters &function) {
+  std::optional<Due> due;
   {
     const std::lock_guard lock(state_->mutex);
     const auto site = state_->sites.find(function.identity.site_key);
     if (site == state_->sites.end())
       return std::nullopt;
-    warning = site->second.log.take_warning();
+    due = site->second.log.take_due();
   }
   if (retrace_limit() == 0) // those of evictions, too
     return std::nullopt;
-  if (warning)
-    state_->remember(entry_of(function, warning->call, warning->text));
-  return warning;
+  return due;
+}
+
+void Ledger::note_warning(const Counters &function, const Site &call, const std::string &text) {
+  state_->remember(entry_of(function, call, text));
 }
 
 std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function,
@@ -135,11 +137,11 @@ std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function,
   return state_->history.entries(function, graphs);
 }
 
-std::vector<Row> Ledger::rows(bool advised) const {
+std::vector<Row> Ledger::rows() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<Row> rows = state_->forgotten;
   for (auto &[key, site] : state_->sites)
-    if (auto row = site.log.row(advised))
+    if (auto row = site.log.row())
       rows.push_back(std::move(*row));
   std::sort(rows.begin(), rows.end(),
             [](const Row &a, const Row &b) { return a.function < b.function; });
@@ -150,8 +152,6 @@ Ledger::Totals Ledger::totals() const {
   const std::lock_guard lock(state_->mutex);
   return state_->totals;
 }
-
-std::string Ledger::table() const { return report::table(rows()); }
 
 void Ledger::reset() {
   const std::lock_guard lock(state_->mutex);

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "report/history.h"
-#include "report/table.h"
+#include "report/row.h"
+#include "report/warning.h"
 
 #include <cstddef>
 #include <memory>
@@ -9,17 +10,10 @@
 #include <string>
 #include <vector>
 
-/// What a user reads: the retrace warning and the table. Both are made from events and counters
-/// only.
+/// What a user reads is made from events and counters only. Here are the facts; the words of
+/// warnings and tables are Python's (tracehost/_reports/words).
 
 namespace tracehost::report {
-
-/// A warning that is due: of retraces, or of the first eviction.
-struct Warning {
-  std::string
-      text;  ///< several lines (docs/guides/retrace-warnings.md), without the category's name
-  Site call; ///< to attribute it to: the caller's line, else the function's
-};
 
 /// Keeps, for each definition site, the detector's state and a bounded history of traces.
 /// Safe from any thread. Holds no Python object. One for the process: `ledger()`.
@@ -34,22 +28,22 @@ public:
   void on(const MismatchEvent &event) override;
   void on(const GraphEvent &event) override;
 
-  /// The oldest warning that is due for this Function's site; nullopt if none is. Each warning is
+  /// The oldest warning that is due for this Function's site; nullopt if none is. Each one is
   /// returned once.
-  std::optional<Warning> take_warning(const Counters &function);
+  std::optional<Due> take_due(const Counters &function);
+  /// The text of one that was due, for the history.
+  void note_warning(const Counters &function, const Site &call, const std::string &text);
   /// What happened, newest last, at most History::most_entries; of the Function with this
   /// Counters::number alone, if given.
   std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt,
                                     bool graphs = false) const;
-  /// What the Functions of each definition site did, by name. `advised`: with Row::advice.
-  std::vector<Row> rows(bool advised = false) const;
+  /// What the Functions of each definition site did, by name.
+  std::vector<Row> rows() const;
   /// Of all Functions since the process began: reset() leaves them. As in Row.
   struct Totals {
     std::uint64_t traces = 0, retraces = 0, nanoseconds = 0;
   };
   Totals totals() const;
-  /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
-  std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).
   void reset();
 

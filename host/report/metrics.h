@@ -1,6 +1,6 @@
 #pragma once
 
-#include "report/table.h"
+#include "report/row.h"
 
 #include <cstddef>
 #include <string>

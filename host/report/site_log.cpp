@@ -1,9 +1,8 @@
 #include "report/site_log.h"
 
-#include "report/message.h"
-
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 namespace tracehost::report {
@@ -33,6 +32,10 @@ Row counts(const Counters &counters) {
   return row;
 }
 
+std::set<std::string> to_set(std::vector<std::string> keys) {
+  return {std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end())};
+}
+
 } // namespace
 
 void SiteLog::add(std::shared_ptr<const Counters> function) {
@@ -41,7 +44,7 @@ void SiteLog::add(std::shared_ptr<const Counters> function) {
     sweep();
     sweep_at_ = std::max<std::size_t>(16, 2 * functions_.size());
   }
-  functions_.push_back({std::move(function), {}, 0, false});
+  functions_.push_back({.counters = std::move(function)});
 }
 
 SiteLog::Entry &SiteLog::entry(const std::shared_ptr<const Counters> &function) {
@@ -75,73 +78,101 @@ void SiteLog::fold() {
   detector_.hit(hits);
 }
 
-TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
+TraceRecord SiteLog::record(const TraceEvent &event, Entry &function) {
   using Origin = TraceRecord::Origin;
+  const auto cleared = event.function->cleared.load(std::memory_order_relaxed);
+  const bool was_cleared = cleared != std::exchange(function.cleared, cleared);
+  const std::string before = std::exchange(function.once, event.once);
   TraceRecord record;
   record.call = event.call;
   record.evicted = event.was_evicted;
   record.once = event.once;
-  record.origin = !event.first    ? Origin::differs
-                  : traced_before ? Origin::emptied
-                  : traces_ > 0   ? Origin::again
-                                  : Origin::initial;
+  record.origin = !event.first       ? Origin::differs
+                  : !function.traced ? traces_ > 0 ? Origin::again : Origin::initial
+                  : was_cleared      ? Origin::cleared
+                                     : Origin::emptied;
+  if (record.origin == Origin::emptied ||
+      (record.origin == Origin::differs && event.differences.empty()))
+    record.was_once = before;
   record.complete = event.differences.size() <= TraceRecord::most_differences;
   const auto kept = std::min(event.differences.size(), TraceRecord::most_differences);
   record.function = event.function->number;
   record.number = event.number;
   record.request = event.request;
   record.alike = event.alike;
+  record.exchangeable = event.exchangeable;
   record.specialized = event.specialized;
   record.differences.assign(event.differences.begin(),
                             event.differences.begin() + static_cast<std::ptrdiff_t>(kept));
   return record;
 }
 
-TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
+RecordRef SiteLog::on(const TraceEvent &event) {
   Entry &function = entry(event.function);
   identity_ = event.function->identity;
-  TraceRecord made = record(event, function.traced);
-  const auto origin = made.origin;
+  TraceRecord made = record(event, function);
   function.traced = true;
   ++traces_;
   retraces_ += event.was_evicted;
   nanoseconds_ += event.nanoseconds;
   if (!event.counted)
-    return origin;
-  if (const auto found = findings({&made, 1}); !found.empty()) {
+    return std::make_shared<const TraceRecord>(std::move(made));
+  if (has_cause(made)) {
     ++caused_;
-    ++caused_by_[cause_label(found.front())];
+    ++caused_by_[cause_label(made)];
   }
 
   fold();
   const auto signature = std::hash<std::string>()(event.signature);
   const auto last = std::find(signatures_.rbegin(), signatures_.rend(), signature);
   made.seen = last != signatures_.rend();
-  if (made.seen)
-    made.was_once = records_[static_cast<std::size_t>(signatures_.rend() - last) - 1].once;
-  records_.push_back(std::move(made));
+  if (made.seen && made.was_once.empty())
+    made.was_once = records_[static_cast<std::size_t>(signatures_.rend() - last) - 1]->once;
+  records_.push_back(std::make_shared<const TraceRecord>(std::move(made)));
   signatures_.push_back(signature);
   if (records_.size() > most_records) {
     records_.pop_front();
     signatures_.pop_front();
   }
-  const auto due = detector_.traced();
-  if (!due)
-    return origin;
-  const std::vector<TraceRecord> all(records_.begin(), records_.end());
-  due_.push_back({message(account(all, due->traces, due->calls)), event.call});
-  return origin;
+  detect(event, *records_.back());
+  return records_.back();
 }
 
-Account SiteLog::account(std::span<const TraceRecord> known, std::uint64_t traces,
-                         std::uint64_t calls) const {
+/// The two warnings name the causes of their windows. A later cause is news while the site
+/// retraces as often as that.
+void SiteLog::detect(const TraceEvent &event, const TraceRecord &made) {
+  const auto due = detector_.traced();
+  if (!due)
+    return;
+  const std::vector<std::string> keys = cause_keys(made);
+  Due warning{.traces = due->traces, .calls = due->calls, .call = event.call};
+  if (due->shown) {
+    warning.kind = first_warned_ ? Due::Kind::second : Due::Kind::first;
+    warning.first_call = first_warned_.value_or(Site());
+    if (!first_warned_)
+      first_warned_ = event.call;
+    const auto window = std::min<std::size_t>(due->traces, records_.size());
+    for (auto record = records_.end() - static_cast<std::ptrdiff_t>(window);
+         record != records_.end(); ++record)
+      named_.merge(to_set(cause_keys(**record)));
+  } else {
+    const bool known = std::ranges::all_of(keys, [&](const auto &k) { return named_.contains(k); });
+    if (known || news_ == most_news)
+      return;
+    ++news_;
+    named_.insert(keys.begin(), keys.end());
+    warning.kind = Due::Kind::news;
+  }
+  warning.account = account();
+  due_.push_back(std::move(warning));
+}
+
+Account SiteLog::account() const {
   return {.function = identity_,
-          .traces = traces,
-          .calls = calls,
           .nanoseconds = nanoseconds_,
-          .known = known,
           .limit = limit_,
-          .signatures = static_cast<std::size_t>(traces_ - retraces_)};
+          .signatures = static_cast<std::size_t>(traces_ - retraces_),
+          .records = {records_.begin(), records_.end()}};
 }
 
 void SiteLog::on(const EvictEvent &event) {
@@ -149,14 +180,18 @@ void SiteLog::on(const EvictEvent &event) {
   if (event.dead || told_of_eviction_ || records_.empty())
     return;
   told_of_eviction_ = true;
-  const std::vector<TraceRecord> all(records_.begin(), records_.end());
-  due_.push_back({eviction(account(all, traces_, traces_), event.signature), event.call});
+  due_.push_back({.kind = Due::Kind::eviction,
+                  .account = account(),
+                  .traces = traces_,
+                  .calls = traces_,
+                  .evicted = event.signature,
+                  .call = event.call});
 }
 
-std::optional<Warning> SiteLog::take_warning() {
+std::optional<Due> SiteLog::take_due() {
   if (due_.empty())
     return std::nullopt;
-  Warning oldest = std::move(due_.front());
+  Due oldest = std::move(due_.front());
   due_.pop_front();
   // C++ called: no line of Python did.
   if (oldest.call.file.empty())
@@ -164,7 +199,7 @@ std::optional<Warning> SiteLog::take_warning() {
   return oldest;
 }
 
-std::optional<Row> SiteLog::row(bool advised) {
+std::optional<Row> SiteLog::row() {
   sweep();
   Row row = retired_;
   for (const Entry &entry : functions_) {
@@ -182,11 +217,7 @@ std::optional<Row> SiteLog::row(bool advised) {
   row.failures += failures_;
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;
-  const std::vector<TraceRecord> latest(records_.begin(), records_.end());
-  if (const auto found = findings(latest); !found.empty())
-    row.cause = brief(found.front());
-  if (advised && !row.cause.empty())
-    row.advice = causes_and_fixes(account(latest, latest.size(), row.calls));
+  row.account = account();
   return row;
 }
 
@@ -205,6 +236,9 @@ void SiteLog::reset() {
   signatures_.clear();
   due_.clear();
   told_of_eviction_ = false;
+  first_warned_.reset();
+  named_.clear();
+  news_ = 0;
 }
 
 bool SiteLog::dead() {

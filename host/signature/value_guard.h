@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 /// What a trace assumed about the values of its inputs (docs/rules/value-reads.md): where the
 /// body read one as a number, the graph is right for that number alone.
@@ -20,9 +19,6 @@ struct CheckedNumber {
   std::string value; ///< `True`, `3`
   bool operator==(const CheckedNumber &) const = default;
 };
-
-/// In place of a path, for a CheckedNumber.
-inline constexpr std::string_view kCheckedNumber = "a number that the body reads";
 
 /// How many elements a guarded tensor may have: they are compared at each call.
 inline constexpr std::int64_t kMostGuarded = 64;

@@ -5,6 +5,7 @@
 #include "call/function_type.h"
 #include "call/plain_calls.h"
 #include "call/python_trace.h"
+#include "call/retraces.h"
 #include "report/contrast.h"
 #include "report/ledger.h"
 #include "trace/tracer.h"
@@ -16,14 +17,6 @@
 
 namespace tracehost::python {
 namespace {
-
-bool warn_retraces(const PythonFunction &f) {
-  while (const auto warning = report::ledger().take_warning(*f.core->counters()))
-    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(), warning->call.file.c_str(),
-                           warning->call.line, nullptr, nullptr) != 0)
-      return false;
-  return true;
-}
 
 /// Warns that the trace was unsupported, and that the body ran to its end without a graph. Of
 /// values that have no graph it warns once for each place. A trace for more than the call needs no

@@ -2,8 +2,11 @@
 
 #include "base/autograph.h"
 #include "base/errors.h"
+#include "base/forget_error.h"
+#include "base/kinds.h"
 #include "base/object.h"
 #include "base/origin.h"
+#include "base/unobserved.h"
 #include "base/user_line.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -11,9 +14,13 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+
 /// What a trace asks of Python while the body runs.
 
 namespace tracehost::python {
+
+namespace py = pybind11;
 
 Site PythonTrace::here() {
   const WithGil gil;
@@ -101,6 +108,27 @@ void PythonTrace::blocking(const std::function<void()> &wait) {
   if (PyGILState_Check()) // not within an op, for which torch has given it up
     released.emplace();
   wait();
+}
+
+bool PythonTrace::is_exchangeable(std::size_t node) {
+  const WithGil gil;
+  if (node == 0 && function_.bound_to()) // a method's instance
+    return false;
+  const auto found = std::ranges::find(flattened_.root_nodes, node);
+  return found != flattened_.root_nodes.end() &&
+         may_be_another(flattened_.roots[found - flattened_.root_nodes.begin()]);
+}
+
+std::string PythonTrace::expression(const std::string &where) {
+  const WithGil gil;
+  const Unobserved quiet;
+  try {
+    const auto find = py::module_::import("tracehost._reports.words.source").attr("expression");
+    return py::cast<std::string>(find(where, function_.core->counters()->identity.definition.file));
+  } catch (py::error_already_set &) {
+    forget_exception();
+    return {};
+  }
 }
 
 bool PythonTrace::is_exit() {

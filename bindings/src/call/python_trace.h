@@ -81,6 +81,8 @@ public:
   trace::Frontend &frontend() override { return *this; }
   void blocking(const std::function<void()> &wait) override;
   Site caller() override { return here(); }
+  bool is_exchangeable(std::size_t node) override;
+  std::string expression(const std::string &where) override;
   std::string current_error() override;
   bool is_exit() override;
   bool has_result() const override { return static_cast<bool>(result_); }

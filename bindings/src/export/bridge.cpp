@@ -215,7 +215,10 @@ public:
       return std::make_unique<Callee>(instance.is_none() ? py::object() : instance, found[1]);
     });
   }
-  std::string report() override { return report::ledger().table(); }
+  std::string report() override {
+    return without_python(
+        [] { return py::cast<std::string>(py::module_::import("tracehost").attr("report")()); });
+  }
 };
 
 } // namespace

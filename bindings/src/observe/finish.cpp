@@ -12,7 +12,7 @@ namespace tracehost::python {
 namespace {
 
 std::string eager_into(const std::string &path) {
-  return "init_scope made what " + path + " now is: the next call is traced with it";
+  return "the body creates " + path + " in an init_scope";
 }
 
 } // namespace
@@ -134,13 +134,11 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   }
   const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
   if (change.appended && was_read(change)) {
-    once_ = "the body reads " + rebound.path + ", which grows" + where +
-            ": the next call is traced with it";
+    once_ = "the body reads " + rebound.path + ", which grows" + where;
     return true;
   }
   if (!rebound.repeated || !can_be_told) {
-    once_ = "the body made what " + rebound.path + " now is" + where +
-            ": the next call is traced with it";
+    once_ = "the body creates " + rebound.path + where;
     return true;
   }
   const bool none = change.now.get() == Py_None;
@@ -231,7 +229,7 @@ void Finish::changed(const Change &change) {
     return;
   }
   if (c.place == Place::asked || c.place == Place::kind) {
-    once_ = "the body changes " + path + ": the next call is traced with it";
+    once_ = "the body changes " + path;
     return;
   }
   Storer storer = stores_.of(change.container, change.slot);
@@ -243,8 +241,7 @@ void Finish::changed(const Change &change) {
   }
   if (storer.body && (was_read(change) || is_read_later(change) || is_rewritten(change) ||
                       change.has_tensor || change.has_number)) {
-    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
-            ": the next call is traced with it";
+    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "");
     return;
   }
   if (storer.side) {
@@ -356,7 +353,7 @@ std::shared_ptr<GraphGuards> Finish::guards() {
   for (const std::int32_t object : handed_out_) {
     used[object] = true;
     if (dropped_[object])
-      once_ = "the body changes the way to what it returns: the next call is traced with it";
+      once_ = "the body changes the way to what it returns";
   }
   for (std::size_t i = 0; i < graph_.objects.size(); ++i)
     used[i] = used[i] || graph_.objects[i].by_class || (graph_.objects[i].alike && !dropped_[i]);

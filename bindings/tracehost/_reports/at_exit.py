@@ -19,6 +19,7 @@ from . import frozen, run
 from .monitor import counted
 from .page import document
 from .report import report
+from .words.table import rows
 
 _PROCESS = os.getpid()
 
@@ -129,7 +130,7 @@ def _frozen() -> list[Callable[[], None]]:
 
 def _over(count: int, most: int) -> str:
     lines = [f"tracehost: {counted(count, 'retrace')}, {most} allowed (--max-retraces)"]
-    for row in sorted(_tracehost.report_rows(advised=True), key=lambda row: -row["retraces"]):
+    for row in sorted(rows(advised=True), key=lambda row: -row["retraces"]):
         if row["retraces"]:
             lines.append(f"{row['function']}: {row['retraces']}{row['advice']}")
     return "\n".join(lines) + "\n"

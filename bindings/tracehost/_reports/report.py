@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _tracehost
 from .._cells import anywhere, table_in_cells
+from .words import table, warning
 
 
 @dataclass(frozen=True)
@@ -88,13 +89,13 @@ def retraces(count: int) -> list[Event]:
 
 def sums() -> dict[str, Any]:
     """Calls, hits, traces, retraces and the traces' milliseconds of all Functions."""
-    rows = _tracehost.report_rows()
+    rows = _tracehost.rows(0)
     return {name: sum(row[name] for row in rows) for name in (*_COUNTERS, "ms")}
 
 
 def report() -> str:
     """The table of all Functions: calls, hits, traces, milliseconds spent in traces, main cause."""
-    return table_in_cells(_tracehost.report_table())
+    return table_in_cells(table.table())
 
 
 def metrics_text() -> str:
@@ -109,6 +110,7 @@ def metrics_text() -> str:
 def reset() -> None:
     """Forget counters' history, events and the retrace detectors. Caches stay."""
     _tracehost.reset()
+    warning.reset()
 
 
 _COUNTERS = ("calls", "hits", "traces", "retraces")

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _tracehost
+from .words.table import rows
 
 VERSION = 1
 
@@ -42,12 +43,12 @@ def start() -> dict[str, Any]:
 
 def functions() -> dict[str, Any]:
     """What the last line says of the Functions."""
-    return {"event": "functions", "functions": _tracehost.report_rows(advised=True)}
+    return {"event": "functions", "functions": rows(advised=True)}
 
 
 def of_this_process(started: float) -> Run:
     events = [json.loads(made) for made in _tracehost.event_lines()]
-    rows = _tracehost.report_rows(advised=True)
+    made = rows(advised=True)
     kept = sum(event["event"] == "trace" for event in events)
     return {
         "version": VERSION,
@@ -55,9 +56,9 @@ def of_this_process(started: float) -> Run:
         "pid": os.getpid(),
         "started": started,
         "ended": time.time(),
-        "functions": _by_cost(rows),
+        "functions": _by_cost(made),
         "events": events,
-        "earlier": max(0, sum(row["traces"] for row in rows) - kept),
+        "earlier": max(0, sum(row["traces"] for row in made) - kept),
     }
 
 

@@ -11,6 +11,7 @@ from .. import _tracehost
 from .._errors import RetraceWarning
 from .._switches import run_functions_eagerly, stance
 from . import frozen
+from .words import warning
 
 
 def apply() -> None:
@@ -33,6 +34,7 @@ def apply() -> None:
     limit = os.environ.get("TRACEHOST_RETRACE_WARN")
     if limit == "error":
         warnings.filterwarnings("error", category=RetraceWarning)
+        warning.as_errors = True
     elif limit:
         if limit != "off" and not (
             limit.isascii() and limit.removeprefix("+").isdigit() and int(limit)

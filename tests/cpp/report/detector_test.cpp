@@ -13,7 +13,7 @@ std::string play(Detector &detector, const std::string &calls, std::size_t from 
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (calls[i] == 'H') {
       detector.hit();
-    } else if (const auto due = detector.traced()) {
+    } else if (const auto due = detector.traced(); due && due->shown) {
       warnings += (warnings.empty() ? "" : ", ") + std::to_string(from + i + 1) + ": " +
                   std::to_string(due->traces) + " of " + std::to_string(due->calls);
     }
@@ -33,6 +33,15 @@ std::string repeat(const std::string &calls, int times) {
 std::string hits(int count) { return std::string(static_cast<std::size_t>(count), 'H'); }
 
 TEST(Detector, WarnsAtTheFifthOfFiveTraces) { EXPECT_EQ(play("TTTTT"), "5: 5 of 5"); }
+
+TEST(Detector, CountsBeyondTheTwoWarningsWithoutOneThatIsShown) {
+  Detector detector;
+  play(detector, repeat("T", 6));
+  const auto beyond = detector.traced();
+  ASSERT_TRUE(beyond);
+  EXPECT_EQ(*beyond, (Detector::Due{7, 7, false}));
+  EXPECT_FALSE((play(detector, hits(40)), detector.traced())) << "no longer often enough";
+}
 
 TEST(Detector, WarnsTwiceAtMost) {
   EXPECT_EQ(play(repeat("T", 10)), "5: 5 of 5, 6: 6 of 6");

@@ -6,15 +6,15 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
 #include <thread>
 
 namespace tracehost::report {
 namespace {
 
 using test::function;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using testing::ElementsAre;
+using testing::SizeIs;
 
 /// Acts as a Function would: counts, then writes the event.
 TraceEvent traced(const std::shared_ptr<Counters> &function, int value) {
@@ -32,24 +32,30 @@ TraceEvent traced(const std::shared_ptr<Counters> &function, int value) {
   return event;
 }
 
+/// "traces/calls" of a warning.
+std::string counts(const std::optional<Due> &due) {
+  return due ? std::to_string(due->traces) + "/" + std::to_string(due->calls) : "none";
+}
+
 TEST(Ledger, WarnsOnceForTheTraceThatIsDue) {
   Ledger ledger;
   const auto step = function();
   ledger.created(step);
   for (int i = 1; i <= 4; ++i) {
     ledger.on(traced(step, i));
-    EXPECT_FALSE(ledger.take_warning(*step));
+    EXPECT_FALSE(ledger.take_due(*step));
   }
   ledger.on(traced(step, 5));
-  const auto warning = ledger.take_warning(*step);
-  ASSERT_TRUE(warning);
-  EXPECT_EQ(warning->text,
-            R"(5 out of the last 5 calls to step (train.py:12) triggered retracing: 5.0 ms so far.
-  why   argument 'lr' took 5 values (1, 2, 3, 4, 5), from train.py:40
-  fix   pass torch.tensor(5) for 'lr' (or read it from a tensor): a tensor's value is not part of the signature (not for a size or a count)   would save 4 of 5 traces)");
-  EXPECT_EQ(warning->call, (Site{"train.py", 40}));
-  EXPECT_FALSE(ledger.take_warning(*step));
-  EXPECT_FALSE(ledger.take_warning(*function("other", 2)));
+  const auto due = ledger.take_due(*step);
+  ASSERT_TRUE(due);
+  EXPECT_STREQ(name(due->kind), "first");
+  EXPECT_EQ(counts(due), "5/5");
+  EXPECT_EQ(due->account.nanoseconds, 5'000'000u);
+  ASSERT_THAT(due->account.records, SizeIs(5));
+  EXPECT_EQ(due->account.records.back()->differences.front().after, "5");
+  EXPECT_EQ(due->call, (Site{"train.py", 40}));
+  EXPECT_FALSE(ledger.take_due(*step));
+  EXPECT_FALSE(ledger.take_due(*function("other", 2)));
 }
 
 TEST(Ledger, FoldsInTheHitsBeforeItCountsTheTrace) {
@@ -60,7 +66,7 @@ TEST(Ledger, FoldsInTheHitsBeforeItCountsTheTrace) {
   step->hits += 22;
   for (int i = 2; i <= 5; ++i)
     ledger.on(traced(step, i));
-  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 27 calls to step"));
+  EXPECT_EQ(counts(ledger.take_due(*step)), "5/27");
 }
 
 TEST(Ledger, IsSilentWhereEveryFourthCallTraces) {
@@ -69,7 +75,7 @@ TEST(Ledger, IsSilentWhereEveryFourthCallTraces) {
   ledger.created(step);
   for (int i = 1; i <= 100; ++i) {
     ledger.on(traced(step, i));
-    EXPECT_FALSE(ledger.take_warning(*step));
+    EXPECT_FALSE(ledger.take_due(*step));
     step->hits += 3;
   }
 }
@@ -84,9 +90,9 @@ TEST(Ledger, DoesNotCountARequestedTrace) {
   step->hits += 1;
   for (int i = 2; i <= 4; ++i)
     ledger.on(traced(step, i));
-  EXPECT_FALSE(ledger.take_warning(*step));
+  EXPECT_FALSE(ledger.take_due(*step));
   ledger.on(traced(step, 5));
-  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 5 calls"));
+  EXPECT_EQ(counts(ledger.take_due(*step)), "5/5");
 }
 
 TEST(Ledger, CountsTheFunctionsOfADefinitionSiteTogetherAlsoThoseGone) {
@@ -97,16 +103,78 @@ TEST(Ledger, CountsTheFunctionsOfADefinitionSiteTogetherAlsoThoseGone) {
     ledger.on(traced(step, 1));
     step->hits += 1;
   }
-  const auto warning = ledger.take_warning(*function());
-  ASSERT_TRUE(warning);
-  EXPECT_THAT(warning->text, StartsWith("5 out of the last 9 calls"));
-  EXPECT_THAT(warning->text, HasSubstr("tracehost.function was applied again 4 times to step"));
-  EXPECT_THAT(warning->text, HasSubstr("would save 4 of 5 traces"));
-  EXPECT_EQ(ledger.table(), 1 + R"(
-function            calls  hits  traces  inlined  live  hit rate  trace ms  main cause
-step (train.py:12)     10     5       5        0     0    50.0 %       5.0  decorated again
-total                  10     5       5        0     0    50.0 %       5.0
-)");
+  const auto due = ledger.take_due(*function());
+  ASSERT_TRUE(due);
+  EXPECT_EQ(counts(due), "5/9");
+  EXPECT_EQ(due->account.records[0]->origin, TraceRecord::Origin::initial);
+  for (std::size_t i = 1; i < 5; ++i) {
+    EXPECT_EQ(due->account.records[i]->origin, TraceRecord::Origin::again);
+    EXPECT_TRUE(due->account.records[i]->seen);
+  }
+  const auto rows = ledger.rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].function, "step (train.py:12)");
+  EXPECT_EQ(rows[0].calls, 10u);
+  EXPECT_EQ(rows[0].hits, 5u);
+  EXPECT_EQ(rows[0].traces, 5u);
+  EXPECT_EQ(rows[0].live, 0u);
+}
+
+TEST(Ledger, SaysWhatLeftAFunctionNothingToCompareWith) {
+  Ledger ledger;
+  const auto step = function();
+  ledger.created(step);
+  auto event = traced(step, 1);
+  event.once = "the body prints";
+  ledger.on(event);
+  for (int i = 0; i < 2; ++i) {
+    event.signature = "(lr=other)"; // another signature: the trace before is what counts
+    event.once = i == 0 ? "" : "the body prints";
+    ledger.on(event);
+  }
+  ++step->cleared;
+  ledger.on(event);
+  ledger.on(event);
+  const auto due = ledger.take_due(*step);
+  ASSERT_TRUE(due);
+  std::vector<std::string> origins, once;
+  for (const RecordRef &record : due->account.records) {
+    origins.emplace_back(name(record->origin));
+    once.push_back(record->was_once);
+  }
+  EXPECT_THAT(origins, ElementsAre("initial", "emptied", "emptied", "cleared", "emptied"));
+  EXPECT_THAT(once, ElementsAre("", "the body prints", "", "the body prints", "the body prints"));
+}
+
+TEST(Ledger, HasACauseThatNoWarningHasNamedAsNews) {
+  Ledger ledger;
+  const auto step = function();
+  ledger.created(step);
+  for (int i = 1; i <= 20; ++i)
+    ledger.on(traced(step, i));
+  const auto first = ledger.take_due(*step), second = ledger.take_due(*step);
+  ASSERT_TRUE(first && second);
+  EXPECT_STREQ(name(second->kind), "second");
+  EXPECT_EQ(second->first_call, (Site{"train.py", 40}));
+  EXPECT_FALSE(ledger.take_due(*step)) << "the same cause again";
+  for (int i = 0; i < 3; ++i) {
+    auto event = traced(step, 30 + i);
+    event.differences = {{Cause::dtype, "x", -1, "float32", "float64"}};
+    ledger.on(event);
+  }
+  const auto news = ledger.take_due(*step);
+  ASSERT_TRUE(news);
+  EXPECT_STREQ(name(news->kind), "news");
+  EXPECT_FALSE(ledger.take_due(*step)) << "once";
+  for (int i = 0; i < 100; ++i) {
+    auto event = traced(step, 50 + i);
+    event.differences = {{Cause::value, "n" + std::to_string(i), -1, "1", "2"}};
+    ledger.on(event);
+  }
+  std::size_t count = 1;
+  while (ledger.take_due(*step))
+    ++count;
+  EXPECT_EQ(count, SiteLog::most_news);
 }
 
 TEST(Ledger, KeepsSitesApart) {
@@ -118,31 +186,33 @@ TEST(Ledger, KeepsSitesApart) {
     ledger.on(traced(a, i));
     ledger.on(traced(b, i));
   }
-  EXPECT_FALSE(ledger.take_warning(*a));
+  EXPECT_FALSE(ledger.take_due(*a));
   ledger.on(traced(b, 5));
-  EXPECT_FALSE(ledger.take_warning(*a));
-  EXPECT_TRUE(ledger.take_warning(*b));
+  EXPECT_FALSE(ledger.take_due(*a));
+  EXPECT_TRUE(ledger.take_due(*b));
 }
 
-TEST(Ledger, ShowsEachDefinitionInTheTable) {
+TEST(Ledger, HasARowForEachDefinitionThatWasCalled) {
   Ledger ledger;
-  EXPECT_EQ(ledger.table(), "tracehost: no Function was called.\n");
   const auto step = function(), idle = function("idle", 2), inner = function("inner", 3);
   for (const auto &made : {step, idle, inner})
     ledger.created(made);
-  EXPECT_EQ(ledger.table(), "tracehost: no Function was called.\n");
+  EXPECT_THAT(ledger.rows(), SizeIs(0));
   ledger.on(traced(step, 1));
   ledger.on(traced(step, 2));
   step->hits += 96;
   step->eager += 1;
   inner->inlined += 2;
   ledger.on(FailEvent{step, {"train.py", 41}, "ValueError: no"});
-  EXPECT_EQ(ledger.table(), 1 + R"(
-function             calls  hits  traces  inlined  live  hit rate  trace ms  main cause
-step (train.py:12)     100    96       2        0     2    96.0 %       2.0  'lr' value
-inner (train.py:12)      0     0       0        2     0         -       0.0
-total                  100    96       2        2     2    96.0 %       2.0
-)");
+  const auto rows = ledger.rows();
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].function, "inner (train.py:12)");
+  EXPECT_EQ(rows[0].inlined, 2u);
+  EXPECT_EQ(rows[1].calls, 100u);
+  EXPECT_EQ(rows[1].hits, 96u);
+  EXPECT_EQ(rows[1].failures, 1u);
+  EXPECT_EQ(rows[1].retraces, 1u);
+  EXPECT_THAT(rows[1].account.records, SizeIs(2));
 }
 
 TEST(Ledger, StartsAnewAfterReset) {
@@ -153,15 +223,19 @@ TEST(Ledger, StartsAnewAfterReset) {
     ledger.on(traced(step, i));
   step->hits += 50;
   ledger.reset();
-  EXPECT_FALSE(ledger.take_warning(*step));
-  EXPECT_EQ(ledger.table(), "tracehost: no Function was called.\n");
+  EXPECT_FALSE(ledger.take_due(*step));
+  EXPECT_THAT(ledger.rows(), SizeIs(0));
   step->hits += 3;
   for (int i = 21; i <= 25; ++i)
     ledger.on(traced(step, i));
   // The three hits make a bucket of their own, which counts as a trace, as in TensorFlow.
-  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 7 calls"));
-  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("6 out of the last 8 calls"));
-  EXPECT_THAT(ledger.table(), HasSubstr("step (train.py:12)      8     3       5        0    25"));
+  EXPECT_EQ(counts(ledger.take_due(*step)), "5/7");
+  EXPECT_EQ(counts(ledger.take_due(*step)), "6/8");
+  const auto rows = ledger.rows();
+  ASSERT_THAT(rows, SizeIs(1));
+  EXPECT_EQ(rows[0].calls, 8u);
+  EXPECT_EQ(rows[0].hits, 3u);
+  EXPECT_EQ(rows[0].live, 25u);
 }
 
 TEST(Ledger, TellsTheLimitOfEvictions) {
@@ -176,23 +250,21 @@ TEST(Ledger, TellsTheLimitOfEvictions) {
     event.was_evicted = true;
     ledger.on(event);
   }
-  const auto first = ledger.take_warning(*step), second = ledger.take_warning(*step);
+  const auto first = ledger.take_due(*step), second = ledger.take_due(*step);
   ASSERT_TRUE(first && second);
-  EXPECT_EQ(
-      first->text,
-      R"(step (train.py:12) has had more signatures than limit=2 keeps, 3.0 ms of traces so far: (lr=0) was evicted.
-  why   argument 'lr' took 3 values (0, 1, 2), from train.py:40
-  fix   pass torch.tensor(2) for 'lr' (or read it from a tensor): a tensor's value is not part of the signature (not for a size or a count)   would save 2 of 3 traces
-  see   @tracehost.function(limit=4), if all of them are called again)")
-      << "once, at the first eviction";
-  EXPECT_THAT(second->text, HasSubstr("had been evicted 2 times (limit=2), from"));
-  EXPECT_FALSE(ledger.take_warning(*step));
+  EXPECT_STREQ(name(first->kind), "eviction") << "once, at the first eviction";
+  EXPECT_EQ(first->evicted, "(lr=0)");
+  EXPECT_EQ(first->account.limit, 2u);
+  EXPECT_THAT(first->account.records, SizeIs(3));
+  EXPECT_STREQ(name(second->kind), "first");
+  EXPECT_TRUE(second->account.records.back()->evicted);
+  EXPECT_FALSE(ledger.take_due(*step));
 }
 
 TEST(Ledger, TakesEventsOfAFunctionThatItWasNotTold) {
   Ledger ledger;
   ledger.on(traced(function(), 1));
-  EXPECT_THAT(ledger.table(), HasSubstr("step (train.py:12)"));
+  EXPECT_THAT(ledger.rows(), SizeIs(1));
 }
 
 TEST(SiteLog, StaysBoundedOverManyEvents) {
@@ -230,11 +302,17 @@ TEST(Ledger, ForgetsOldSitesThatAreDeadButNotTheirSums) {
     ledger.created(made);
     ledger.on(traced(made, 1));
   }
-  const std::string table = ledger.table();
-  EXPECT_LE(std::count(table.begin(), table.end(), '\n'), 1024 + 3);
-  EXPECT_NE(table.find("kept (train.py:12)"), std::string::npos);
-  EXPECT_NE(table.find("earlier Functions"), std::string::npos);
-  EXPECT_NE(table.find("\ntotal               10001     0   10001"), std::string::npos);
+  const auto rows = ledger.rows();
+  EXPECT_LE(rows.size(), 1024u + 1);
+  std::uint64_t traces = 0;
+  std::set<std::string> names;
+  for (const Row &row : rows) {
+    traces += row.traces;
+    names.insert(row.function);
+  }
+  EXPECT_EQ(traces, 10'001u);
+  EXPECT_TRUE(names.contains("kept (train.py:12)"));
+  EXPECT_TRUE(names.contains("earlier Functions"));
 }
 
 TEST(Ledger, TakesEventsFromAllThreads) {
@@ -248,9 +326,10 @@ TEST(Ledger, TakesEventsFromAllThreads) {
         ledger.created(step);
         step->hits += 1;
         ledger.on(traced(step, i));
-        warnings += ledger.take_warning(*step).has_value();
+        while (const auto due = ledger.take_due(*step))
+          warnings += due->kind != Due::Kind::news;
         if (i % 100 == 0) {
-          EXPECT_FALSE(ledger.table().empty());
+          EXPECT_FALSE(ledger.rows().empty());
         }
       }
     });
@@ -258,7 +337,7 @@ TEST(Ledger, TakesEventsFromAllThreads) {
     thread.join();
   EXPECT_GE(warnings, 1);
   EXPECT_LE(warnings, 2);
-  EXPECT_THAT(ledger.table(), HasSubstr("2000"));
+  EXPECT_EQ(ledger.rows().front().traces, 2000u);
 }
 
 TEST(TheLedger, IsOneForTheProcess) { EXPECT_EQ(&ledger(), &ledger()); }

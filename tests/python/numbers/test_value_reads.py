@@ -296,9 +296,7 @@ def test_explain_and_events_name_the_read():
     assert [str(d) for d in explained.differences] == ["n: 3 -> 5 (read)"]
     assert f.explain(X, torch.tensor(3)).hit
     f(X, torch.tensor(5))
-    assert tracehost.events()[-1].causes == (
-        f"'n', read as a number at {place(scaled)}, was 3, is 5",
-    )
+    assert tracehost.events()[-1].causes == (f"the value of 'n' at {place(scaled)} was 3, is 5",)
     assert [s.signature for s in f.specializations()] == [
         "(x: float32[3], n: int64[] = 3)",
         "(x: float32[3], n: int64[] = 5)",
@@ -313,8 +311,9 @@ def test_many_values_are_told_by_a_retrace_warning():
     with pytest.warns(tracehost.RetraceWarning) as seen:
         for value in range(6):
             f(X, torch.tensor(value))
-    assert f"'n', read as a number at {place(repeated)}, took 5 values (0, 1, 2, 3, 4)" in str(
-        seen[0].message
+    assert (
+        f"the value of 'n' at {place(repeated)} took 5 values (0, 1, 2, 3, 4), each with a"
+        in str(seen[0].message)
     )
 
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "event/event.h"
+#include "report/record.h"
 
 #include <cstdint>
 #include <map>
@@ -24,25 +24,10 @@ struct Row {
   std::uint64_t eager = 0, failures = 0, rejected = 0;
   std::uint64_t captured = 0, uncaptured = 0, dropped = 0; ///< as in Counters
   std::uint64_t device_bytes = 0;                          ///< of CUDA graphs now
-  std::string cause{};                                     ///< of most of the traces; may be empty
-  std::string advice{}; ///< causes_and_fixes() of its latest traces; empty unless it was asked for
+  Account account{};
 
   Row &operator+=(const Row &other); ///< the counts
   Row &operator-=(const Row &other);
 };
-
-/// Aligned plain text with a header and a total, costliest first; ends with a newline.
-///
-///     function            calls  hits  traces  inlined  live  hit rate  trace ms  main cause
-///     step (train.py:12)    100    95       5        0     5    95.0 %      41.2  'lr' value
-///     total                 100    95       5        0     5    95.0 %      41.2
-/// A line behind it counts the validations of graphs, if one graph was wrong:
-///
-///     validation: 5 checked, 1 not checked, 1 wrong
-///
-/// Another one counts CUDA graphs, if one was captured or rejected:
-///
-///     CUDA graphs: 3 captured, 1 not captured, 1 dropped, 2.5 MiB of device memory
-std::string table(std::vector<Row> rows);
 
 } // namespace tracehost::report
