@@ -5,6 +5,7 @@
 #include "cli/settings.h"
 #include "interpreter/run.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,9 +106,16 @@ int run_command(const std::string &command, const std::vector<std::string> &word
                                 "-mtracehost_commands",
                                 command};
   args.insert(args.end(), words.begin(), words.end());
-  return interpreter::run_module(
-      where->executable.string(), "tracehost_commands", args,
-      [&](const std::string &why) { return fail(command, words, *where, why); });
+  const auto failed = [&](const std::string &why) { return fail(command, words, *where, why); };
+  // Where Python crashes at its start, somebody has to be left to say so.
+  if (const pid_t child = command == "doctor" ? ::fork() : 0; child > 0) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : failed("Python ended with signal " + std::to_string(WTERMSIG(status)));
+  }
+  return interpreter::run_module(where->executable.string(), "tracehost_commands", args, failed);
 }
 
 int run(const Split &line) {

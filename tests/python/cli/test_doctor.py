@@ -128,6 +128,13 @@ def test_a_python_that_cannot_start(tmp_path):
     assert re.search(r"^tracehost: Python cannot start: .*; 'tracehost doctor' says what is wrong$", done.stderr, re.M)  # fmt: skip
 
 
+def test_a_python_that_crashes_at_its_start(run_host, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import os; os.abort()\n")
+    done = run_host("doctor", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "runs no checks: Python ended with signal 6\n      fix: " in done.stdout
+
+
 @pytest.fixture
 def installation(tmp_path, monkeypatch):
     """installation(torch=..., module=..., **facts): what installed files say; None leaves a file out."""
