@@ -48,9 +48,10 @@ def main(options: Namespace, program: list[str]) -> int:
 
 def _run(program: list[str], events: str) -> int:
     """Its exit code; -N: signal N ended it. A terminal sends Ctrl-C to it as well."""
-    child = subprocess.Popen(
-        [sys.executable, *program], env=os.environ | {"TRACEHOST_EVENTS": events}
-    )
+    # This process owns `events`, so each other one has a file of its own. torchrun does not import tracehost, and
+    # two of its children would both take the file for theirs.
+    environment = {"TRACEHOST_EVENTS": events, "TRACEHOST_EVENTS_PID": str(os.getpid())}
+    child = subprocess.Popen([sys.executable, *program], env=os.environ | environment)
 
     def pass_on(number: int) -> None:
         if number != signal.SIGINT:

@@ -78,10 +78,11 @@ PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObj
 /// Under torch.profiler: the call is a region of the Function's name. No op begins or ends it, so a
 /// trace does not see it.
 [[gnu::cold, gnu::noinline]] PyObject *serve_observed(PyObject *self, PyObject *const *args,
-                                                      std::size_t nargsf, PyObject *kwnames) {
+                                                      std::size_t nargsf, PyObject *kwnames,
+                                                      at::StepCallbacks &&callbacks) {
   const auto counters = reinterpret_cast<FunctionObject *>(self)->function->core->counters();
   const Identity &identity = counters->identity;
-  at::RecordFunction region(at::RecordScope::USER_SCOPE);
+  at::RecordFunction region(std::move(callbacks));
   region.before(identity.qualified.empty() ? std::string_view(identity.name)
                                            : std::string_view(identity.qualified));
   return serve(self, args, nargsf, kwnames);
@@ -89,10 +90,12 @@ PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObj
 
 } // namespace
 
+/// The question whether a profiler is on is the one that each op asks: at::hasCallbacks() takes a
+/// lock.
 PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
                         PyObject *kwnames) {
-  if (at::hasCallbacks()) [[unlikely]]
-    return serve_observed(self, args, nargsf, kwnames);
+  if (auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE)) [[unlikely]]
+    return serve_observed(self, args, nargsf, kwnames, std::move(*callbacks));
   return serve(self, args, nargsf, kwnames);
 }
 

@@ -25,6 +25,17 @@ TEST(Signature, ReadsAsTheCallWasWritten) {
   EXPECT_EQ(text(signature), "(x: float32[8, 3], n=2, mode='train')");
 }
 
+TEST(Signature, OfACallHasTheModesThatAreNotAsUsual) {
+  auto signature = call({{"x", tensor(0, meta({8}))}, {"n", integer(2)}});
+  signature.context = Context::now();
+  EXPECT_EQ(call_text(signature), "(x: float32[8], n=2)");
+  signature.checked.push_back({"train.py:5", "3"});
+  EXPECT_EQ(call_text(signature), "(x: float32[8], n=2)") << "what a trace finds is left out";
+  signature.context.grad = false;
+  signature.context.default_dtype = at::kDouble;
+  EXPECT_EQ(call_text(signature), "(x: float32[8], n=2) with grad mode off, default dtype float64");
+}
+
 TEST(Signature, NamesTheSameTensorByItsFirstPlace) {
   const auto x = tensor(0, meta({8}));
   EXPECT_EQ(text(call({{"x", x}, {"y", x}, {"z", list({x})}})), "(x: float32[8], y=x, z=[x])");

@@ -308,10 +308,21 @@ def test_children_are_locked_and_frozen(run_host, locked, tmp_path):
     assert locked(CHILDREN, "1", "2", "3", "4") == [f"net.step(x: float32[{n}])" for n in (1, 2, 3, 4)]  # fmt: skip
     done = run_host("--frozen", "net.py", "1", "2", "3", "4")
     assert (done.returncode, done.stderr) == (0, "")
-    for sizes in (("1", "2", "9", "4"), ("1", "9", "3", "4"), ("1", "2", "3", "9")):
-        done = run_host("--frozen", "net.py", *sizes)
-        assert done.returncode == 1
-        assert "x: float32[9] is not locked" in done.stderr
+    done = run_host("--frozen", "net.py", "1", "2", "9", "4")
+    assert done.returncode == 1
+    assert "x: float32[9] is not locked" in done.stderr
+
+
+def test_children_of_a_program_that_does_not_import_tracehost(run_host, locked, tmp_path):
+    (tmp_path / "child.py").write_text(NET)
+    program = """
+import subprocess, sys
+children = [subprocess.Popen([sys.executable, "child.py", size]) for size in sys.argv[1:]]
+sys.exit(max(child.wait() for child in children))
+"""
+    assert locked(program, "1", "2") == [f"child.step(x: float32[8, {n}], n=1)" for n in (1, 2)]
+    assert run_host("--frozen", "net.py", "2", "1").returncode == 0
+    assert run_host("--frozen", "net.py", "3").returncode == 1
 
 
 def test_threads_that_wait_for_a_trace_count_once(run_host, locked, tmp_path):
@@ -341,10 +352,25 @@ def broken(x):
 for _ in range(2):
     try: broken(torch.ones(2))
     except KeyError: pass
+@tracehost.function
+def share(x):
+    return x / sum(x.numpy().tolist())
+import warnings
+warnings.simplefilter("ignore")
+with tracehost.stance("eager_on_error"):
+    for _ in range(2): share(torch.ones(2))
+    share(torch.ones(SIZE))
 """
-    assert locked(program) == ["net.broken(x: float32[2]); 2 traces"]
+    assert locked(program.replace("SIZE", "3")) == [
+        "net.broken(x: float32[2]); 2 traces",
+        "net.share(x: float32[2])",
+        "net.share(x: float32[3])",
+    ]
     done = run_host("--frozen", "net.py")
     assert (done.returncode, done.stderr) == (0, "")
+    (tmp_path / "net.py").write_text(program.replace("SIZE", "4"))
+    done = run_host("--frozen", "net.py")
+    assert done.returncode == 1 and "share (net.py:9) is not locked" in done.stderr
 
 
 def test_a_run_of_pytest(run_host, tmp_path):
