@@ -16,8 +16,8 @@ class Event:
     """What happened, once, to a Function."""
 
     kind: str
-    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept),
-    `"mismatch"` (a graph that did not do what the body did; nothing is kept of it). With `graphs=True`:
+    """`"trace"`, `"warn"` (a RetraceWarning, or a cause that came after the two of a function), `"evict"`,
+    `"fail"` (a trace that raised; nothing is kept), `"mismatch"` (a graph that did not do what the body did; nothing is kept of it). With `graphs=True`:
     `"tape"` (the first kernel tape of a graph was made), `"no_tape"` (the graph will have none),
     `"drop_tape"` (its tapes have gone), `"capture"` (a CUDA graph was made), `"no_capture"` (there will
     be none) or `"drop"` (a CUDA graph is gone)"""

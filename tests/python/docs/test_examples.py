@@ -132,7 +132,7 @@ NUMBERED = {
     "03_python_vs_tensor_args": [
         "as an int: 6 traces, of 80 to 160 nodes, no loop",
         "as a tensor: 1 trace, with a loop",
-        "fix   pass torch.tensor(0.06561) for 'lr'",
+        "fix   pass torch.tensor(lr) for 'lr'",
         "20 traces; with the line written, 1",
     ],
     "04_monte_carlo": [
@@ -263,7 +263,7 @@ def test_quickstart_shows_the_warning_with_cause_and_remedy(quickstart):
         warning,
     )
     assert re.search(
-        r"fix   pass torch.tensor\(0.5\) for 'factor'.*would save 4 of 5 traces", warning
+        r"fix   pass torch.tensor\(factor\) for 'factor'.*would save 4 of 5 traces", warning
     )
     assert warning.count("RetraceWarning") == 2  # at most two a function
 

@@ -306,3 +306,13 @@ def test_the_expression_that_needs_a_number(tmp_path):
     found = [source.expression(f"net.py:{i}", str(file)) for i in range(1, 6)]
     assert found == ["x.sum() > 0", "int(n)", "a < b", "x.item()", "range(n)"]
     assert source.expression("other.py:1", str(file)) == ""
+
+
+def test_a_text_that_fails_ends_no_call(monkeypatch):
+    def broken(*_):
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(warning, "Remedies", broken)
+    assert told_of("value", "n", "1", "2").endswith(
+        "41 ms so far.\n  see   tracehost.events(): the causes can't be said: RecursionError: too deep"
+    )

@@ -133,7 +133,7 @@ def _statements(text: str) -> list[ast.stmt]:
     for whole in (text, f"{text.rstrip()} pass"):
         try:
             return ast.parse(whole).body
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
     return []
 

@@ -42,7 +42,10 @@ def worded(due: dict[str, Any]) -> tuple[str, bool] | None:
     if len(_named) > _MOST_SITES:
         del _named[next(iter(_named))]
     skipped = set() if due["kind"] == "first" else set(named)
-    details = causes_and_fixes(known, skipped)
+    try:
+        details = causes_and_fixes(known, skipped)
+    except Exception as error:  # a warning's text ends no call
+        details = f"\n  see   tracehost.events(): the causes can't be said: {type(error).__name__}: {error}"
     named.update(map(key, causes_of(known.window)))
     if due["kind"] == "eviction":
         return _eviction(known, due["evicted"]) + details + _limit(known), True
