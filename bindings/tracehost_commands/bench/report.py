@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import statistics
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +62,7 @@ def _table(case: Case) -> str:
                 *map(_time, times),
                 "" if ratio is None else f"{ratio:.2f}",
                 _time(contender.first_ns),
-                "" if pays_back is None else _calls(pays_back),
+                "" if pays_back is None else _verdict(case, contender, pays_back),
             )
         )
     whole = [row for row in rows if len(row) == len(_COLUMNS)]
@@ -81,7 +83,9 @@ def _time(ns: float) -> str:
     return f"{ns / 1e3:.2f} us"
 
 
-def _calls(calls: float) -> str:
+def _verdict(case: Case, contender: Contender, calls: float) -> str:
+    if _is_noisy(case, contender, 1):
+        return "too noisy to tell"
     return "never" if math.isinf(calls) else f"at call {calls:,.0f}"
 
 
@@ -91,24 +95,37 @@ def _reason(error: Exception) -> str:
     return reason if len(reason) <= 140 else reason[:139] + "…"
 
 
-def _ratio(case: Case, contender: Contender) -> float | None:
-    """Of eager's time, each in its quick rounds: there the other work of the machine shows least."""
+def _ratios(case: Case, contender: Contender) -> list[float]:
+    """Of eager's time, round by round: what disturbs the machine for longer disturbs both in one round."""
     eager = case.of(EAGER)
     if eager is None or contender.failure is not None:
-        return None
-    return contender.quantile(10) / max(eager.quantile(10), 1e-9)
+        return []
+    return [ours / max(theirs, 1e-9) for ours, theirs in zip(contender.samples, eager.samples)]
+
+
+def _ratio(case: Case, contender: Contender) -> float | None:
+    ratios = _ratios(case, contender)
+    return statistics.median(ratios) if ratios else None
+
+
+def _is_noisy(case: Case, contender: Contender, bound: float) -> bool:
+    """Whether a quarter of the rounds are below the bound, and a quarter above."""
+    ratios = _ratios(case, contender)
+    if len(ratios) < 2:
+        return False
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return low < bound < high
 
 
 def _pays_back(case: Case, contender: Contender) -> float | None:
     """The number of calls that together, the first included, take less time than as many of eager's."""
-    eager = case.of(EAGER)
-    if eager is None or contender is eager or contender.failure is not None:
+    eager, ratio = case.of(EAGER), _ratio(case, contender)
+    if eager is None or contender is eager or ratio is None:
         return None
-    later = contender.quantile(10)
-    saved = eager.quantile(10) - later
+    saved = eager.median * (1 - ratio)
     if saved <= 0:
         return math.inf
-    return max(1, math.ceil((contender.first_ns - later) / saved))
+    return max(1, math.ceil((contender.first_ns - eager.median * ratio) / saved))
 
 
 def as_json(name: str, cases: list[Case]) -> str:
@@ -138,6 +155,7 @@ def _row(case: Case, contender: Contender) -> dict[str, Any]:
         "median_ns": contender.median,
         "p90_ns": contender.quantile(90),
         "of_eager": _ratio(case, contender),
+        "noisy": _is_noisy(case, contender, 1),
         "first_call_ns": contender.first_ns,
         "pays_back_calls": None if pays_back is None or math.isinf(pays_back) else pays_back,
     }
@@ -153,12 +171,17 @@ def untraced(cases: list[Case]) -> str | None:
 
 
 def slower(cases: list[Case], percent: float) -> str:
-    """A line for each signature that takes more of eager's time than allowed."""
+    """A line for each signature that takes more of eager's time than allowed, in three of four rounds at least."""
     allowed, lines = 1 + percent / 100, ""
     for case in cases:
         ours = case.of(OURS)
         ratio = None if ours is None else _ratio(case, ours)
-        if ratio is not None and ratio > allowed:
+        if ours is not None and _is_noisy(case, ours, allowed):
+            sys.stderr.write(
+                f"tracehost: {case.title}: too noisy to tell whether it takes {allowed:.2f} times eager's time; "
+                "raise --repeat, or run it on a quiet machine\n"
+            )
+        elif ratio is not None and ratio > allowed:
             lines += (
                 f"tracehost: {case.title}: {ratio:.2f} times eager's time, {allowed:.2f} allowed "
                 "(--max-regress)\n"

@@ -145,15 +145,30 @@ def test_a_signature_each(table):
     assert lines.count("") == 1 and len(lines) == 9
 
 
-def test_quick_rounds_are_compared():
-    """Rounds of one and of the other are disturbed; the quick ones count."""
+def compared(eager_ms, ours_ms):
     eager, ours = Contender("eager", plain, ()), Contender("tracehost", plain, ())
-    eager.samples = [4 * MS] * 3 + [70 * MS, 80 * MS, 90 * MS]
-    ours.samples = [2 * MS] * 2 + [99 * MS] * 4
+    eager.samples, ours.samples = [n * MS for n in eager_ms], [n * MS for n in ours_ms]
     ours.first_ns = 12 * MS
-    rows = bench_report.as_text([Case("f()", [eager, ours])]).splitlines()[-2:]
-    assert rows[0].split()[1:] == "4.00 ms 37.00 ms 85.00 ms 1.00 0.00 us".split()
-    assert rows[1].split()[1:] == "2.00 ms 99.00 ms 99.00 ms 0.50 12.00 ms at call 5".split()
+    return Case("f()", [eager, ours])
+
+
+def test_rounds_are_compared_one_by_one():
+    """A machine that is slow for a while is slow for both."""
+    case = compared([4, 4, 4, 40, 40, 40], [2, 2, 2, 20, 20, 99])
+    rows = bench_report.as_text([case]).splitlines()[-2:]
+    assert rows[0].split()[1:] == "4.00 ms 22.00 ms 40.00 ms 1.00 0.00 us".split()
+    assert rows[1].split()[1:] == "2.00 ms 11.00 ms 59.50 ms 0.50 12.00 ms at call 1".split()
+
+
+def test_rounds_that_disagree(capsys):
+    case = compared([4, 4, 4, 4], [2, 8, 2, 8])
+    assert bench_report.as_text([case]).endswith("  12.00 ms  too noisy to tell\n")
+    assert json.loads(bench_report.as_json("f", [case]))["signatures"][0]["rows"][1]["noisy"] is True
+    assert bench_report.slower([case], 10) == ""
+    assert capsys.readouterr().err == (
+        "tracehost: f(): too noisy to tell whether it takes 1.10 times eager's time; raise --repeat, or run it on a quiet machine\n"
+    )
+    assert "times eager's time" in bench_report.slower([compared([4] * 4, [5, 6, 6, 7])], 10)
 
 
 def test_slower_than_allowed_is_code_3(table):
@@ -186,8 +201,8 @@ def test_json(capsys):
         {
             "signature": "slower(float32[2])",
             "rows": [
-                {"name": "eager", "of_eager": 1.0, **dict.fromkeys(times, MS), **row},
-                {"name": "tracehost", "of_eager": 4.0, **dict.fromkeys(times, 4 * MS), **row},
+                {"name": "eager", "of_eager": 1.0, "noisy": False, **dict.fromkeys(times, MS), **row},
+                {"name": "tracehost", "of_eager": 4.0, "noisy": False, **dict.fromkeys(times, 4 * MS), **row},
             ],
         }
     ]
