@@ -9,6 +9,9 @@
 See `tracehost.function` for the options, `tracehost.report()` for what happened.
 """
 
+import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 from ._errors import (
     ArchiveError,
     CaptureError,
@@ -25,7 +28,7 @@ from ._versions import check as _check
 
 _check()
 
-from . import autograph, testing  # noqa: E402
+from . import _counterparts, autograph, testing  # noqa: E402
 from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
 from ._arguments.tensor_spec import TensorSpec  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
@@ -105,6 +108,12 @@ __all__ = [
     "trace_monitor",
     "while_loop",
 ]
+
+if not _TYPE_CHECKING:  # a checker would take any name for an attribute
+
+    def __getattr__(name):
+        _counterparts.missing(_sys.modules[__name__], f"module '{__name__}'", name)
+
 
 _variables.apply()
 _at_exit.install()

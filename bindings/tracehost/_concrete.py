@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 from . import _tracehost
 from ._arguments.dtypes import name_of
 from ._arguments.signature import items
+from ._counterparts import missing
 from ._errors import StagingError, TraceWarning, ValueReadError
 from ._traced.fake_tensors import Maker, attempt
 from ._tracehost import Function, TensorSpec
@@ -47,6 +48,11 @@ class ConcreteFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self._core(*args, **kwargs)
+
+    if not TYPE_CHECKING:  # a checker would take any name for an attribute
+
+        def __getattr__(self, name):
+            missing(self, f"'{type(self).__name__}' object", name)
 
     @property
     def name(self) -> str:

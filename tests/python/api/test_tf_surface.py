@@ -339,3 +339,29 @@ def test_prints_of_dynamic_sizes_validated_hits_and_traces_given_up(capsys):
         for _ in range(2):
             given_up(X)
     assert capsys.readouterr().err == f"before {X}\nafter {X}\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Variable", ": use a torch.nn.Parameter, or a tensor that the body changes in place"),
+        ("GradientTape", ": call loss.backward(), or torch.autograd.grad(loss, tensors)"),
+        ("config", ": run_functions_eagerly() and stance() are functions of tracehost"),
+        ("funtion", ""),
+    ],
+)
+def test_a_name_of_tf_names_its_counterpart(name, hint):
+    with pytest.raises(AttributeError) as raised:
+        getattr(tracehost, name)
+    assert str(raised.value) == f"module 'tracehost' has no attribute {name!r}{hint}"
+    assert (raised.value.name, raised.value.obj) == (name, tracehost)
+
+
+def test_a_concrete_functions_names_of_tf_name_their_counterparts():
+    concrete = tracehost.function(lambda x: x * 2).get_concrete_function(torch.ones(2))
+    with pytest.raises(AttributeError) as raised:
+        _ = concrete.variables
+    assert str(raised.value) == (
+        "'ConcreteFunction' object has no attribute 'variables': call parameters() and buffers()"
+    )
+    assert not hasattr(concrete, "__deepcopy__") and not hasattr(tracehost, "__wrapped__")

@@ -22,7 +22,7 @@ PACKAGES = {
 # Of each package, what imports none of the others first: a folder, a tuple of folders and modules, or "", the rest.
 ORDER = {
     "tracehost": [
-        ("_bytecode", "_cells", "_errors", "_init_scope", "_switches", "_tracehost", "_versions"), "_arguments", "_traced",
+        ("_bytecode", "_cells", "_counterparts", "_errors", "_init_scope", "_switches", "_tracehost", "_versions"), "_arguments", "_traced",
         # A call of map_fn in converted code converts its function, and map_fn is a loop that autograph stages.
         ("autograph", "_tensor_arrays"), "_python_ops",
         ("_archive", "_as_function", "_classes_like", "_concrete", "_embed", "_embed_arguments", "_function"), "_reports", "",
