@@ -234,6 +234,24 @@ def test_the_previous_graph_says_what_made_it_good_for_one_call():
     assert "cache was empty" not in text
 
 
+def test_no_decorator_for_objects_of_which_the_body_asks_which_they_are():
+    class Settings:
+        scale = 2.0
+
+    scales = {}
+
+    @tracehost.function
+    def step(x, settings):
+        return x * scales.get(settings, 1.0)
+
+    (warning,) = recorded(lambda: [step(torch.ones(2), Settings()) for _ in range(5)])
+    assert "argument 'settings' was another object 4 times (<Settings object>)" in timeless(warning)
+    assert "reduce_retracing" not in timeless(warning)
+    remedied = tracehost.function(step.python_function, reduce_retracing=True)
+    recorded(lambda: [remedied(torch.ones(2), Settings()) for _ in range(5)])
+    assert remedied.tracing_count() == 5  # indeed
+
+
 def test_a_call_of_clear_is_named():
     @tracehost.function
     def step(x):

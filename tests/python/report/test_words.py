@@ -274,6 +274,25 @@ def test_what_a_body_does_with_a_number(body, use, tmp_path):
     assert Uses(source.definition_at(place), {"x"}).of_number("k") == use
 
 
+@pytest.mark.parametrize(
+    ("body", "needs"),
+    [
+        ("return x * state.scale", False),
+        ("return model(x, state)", False),
+        ("return x * TABLE[state]", True),
+        ("return x if state is LAST else -x", False),
+        ("table = {state: 1.0}\n    return x * table[state]", True),
+        ("SEEN.append(state)\n    return x", True),
+        ("self.last = state\n    return x", True),
+    ],
+)
+def test_which_bodies_depend_on_an_objects_identity(body, needs, tmp_path):
+    file = tmp_path / "body.py"
+    file.write_text(f"@tracehost.function\ndef f(x, state):\n    {body}\n")
+    place = source.Place(str(file), 1, "body.py:1")
+    assert Uses(source.definition_at(place), {"x"}).needs_identity("state") == needs
+
+
 def test_a_function_below_another_decorator_says_nothing_of_its_arguments(tmp_path):
     file = tmp_path / "body.py"
     file.write_text("@tracehost.function\n@logged\ndef f(x, k):\n    return x\n")

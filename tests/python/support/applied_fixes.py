@@ -16,9 +16,15 @@ _KEEP = re.compile(r"^keep (.+) in (['\"])(.+?)\2, and change it by ")
 _DECORATOR = re.compile(r"^(?:raise the limit: )?@tracehost\.function\((.*)\)$")
 
 
-def apply(text: str, warning: str, fix: str) -> str:
-    """The program with the fix. Raises ValueError if the fix is none that can be copied."""
+def apply(text: str, warning: str, fixes: list[str]) -> str:
+    """The program with the fixes. Raises ValueError if one of them is none that can be copied."""
     program = _Program(text, warning)
+    for fix in fixes:
+        _apply(program, fix)
+    return ast.unparse(ast.fix_missing_locations(program.tree))
+
+
+def _apply(program: _Program, fix: str) -> None:
     if match := _DECORATOR.match(fix):
         program.add_options(match[1])
     elif match := _KEEP.match(fix):
@@ -38,7 +44,6 @@ def apply(text: str, warning: str, fix: str) -> str:
             program.begin(f"{match[1]} = {match[2]}")
     else:
         raise ValueError(f"what is to be copied of {fix!r}?")
-    return ast.unparse(ast.fix_missing_locations(program.tree))
 
 
 def with_part(value: Any, suffix: str, make: Callable[[Any], Any]) -> Any:

@@ -57,6 +57,10 @@ class Numbers:
         """Whether the body needs a size of the tensor as Python's own number."""
         return self._uses.needs_size(path) if self._uses else False
 
+    def needs_identity(self, name: str) -> bool:
+        """Whether the body depends on which object it is given for the parameter."""
+        return self._uses.needs_identity(name) if self._uses else False
+
     def dtype(self, path: str, is_float: bool, values: list[str] | None = None) -> str:
         """What a number is as a tensor, with the results that it has as a number; empty: it can be none.
 

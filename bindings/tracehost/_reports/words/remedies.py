@@ -44,7 +44,7 @@ class Remedies:
     def found(self) -> list[Remedy]:
         """At most one of reduce_retracing and of an input_signature, then those for single causes."""
         result = []
-        if not self._account.declared and not self._needs_exact_sizes():
+        if not self._account.declared and not self._is_exact():
             result += [] if self._account.reduces else [self._reduce()]
             result += self._declare()
         covered: set[int] = set()
@@ -82,9 +82,12 @@ class Remedies:
         ]
         return sorted(set(sentences))
 
-    def _needs_exact_sizes(self) -> bool:
-        """Whether no decorator helps: the body reads strides, which a dynamic size changes, or sizes as numbers."""
+    def _is_exact(self) -> bool:
+        """Whether no decorator helps: the body depends on which object it gets, on strides, which change with a dynamic
+        size, or on a size as Python's own number."""
         for cause in self._causes:
+            if cause.kind == "object" and self.numbers.needs_identity(root(cause.path)):
+                return True
             if cause.kind == "layout" and any(one.startswith("strides") for one in cause.values):
                 return True
             if cause.kind == "shape" and any(self.numbers.needs_size(path) for path in cause.paths):

@@ -26,6 +26,8 @@ _MATH = frozenset(
 )
 # Functions of Python of which the result is no tensor, though an argument is one.
 _NO_TENSORS = _NUMBERS | {"len", "str", "repr", "isinstance", "range", "hash", "id", "print"}
+# Functions and methods that keep an object, or ask who it is.
+_IDENTIFYING = {"id", "hash", "append", "add", "get", "setdefault", "index", "insert", "pop"}
 # Arguments of ops that are sizes or counts.
 _COUNTS = frozenset(
     ("topk", "kthvalue", "zeros", "ones", "empty", "full", "rand", "randn", "randint", "arange")
@@ -72,6 +74,20 @@ class Uses:
             for one in self._body.nodes
             for size in self._size_of(one)
         )
+
+    def needs_identity(self, name: str) -> bool:
+        """Whether the object is a key or is kept: then another of its class does not do."""
+        for node in self._body.loads(name):
+            parent = self._body.parents[node]
+            if isinstance(parent, ast.Subscript) and parent.slice is node:
+                return True
+            if isinstance(parent, ast.Dict | ast.Set):
+                return True
+            if isinstance(parent, ast.Assign) and not isinstance(parent.targets[0], ast.Name):
+                return True
+            if isinstance(parent, ast.Call) and _name(parent) in _IDENTIFYING:
+                return True
+        return False
 
     def _is_read_by_paths(self, root: str, path: str) -> bool:
         """An object that is passed on may be read anywhere."""
