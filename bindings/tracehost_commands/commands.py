@@ -54,7 +54,12 @@ _NOTEBOOK: list[Row] = [
     ("-j, --jobs N", WHOLE, "notebooks at a time (default: 1)", {"fallback": 1}),
 ]  # fmt: skip
 _LOCK: list[Row] = [
-    ("--output FILE", FILE, "the lock to write (default: tracehost.lock)", {"fallback": "tracehost.lock"}),
+    (
+        "--output FILE",
+        FILE,
+        "the lock to write (default: tracehost.lock)",
+        {"fallback": "tracehost.lock"},
+    ),
     ("--update", FLAG, "keep what the file has, and add to it"),
 ]
 _KERNEL: list[Row] = [

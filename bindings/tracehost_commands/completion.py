@@ -21,7 +21,13 @@ from .options import PROGRAM, Command, Kind, Option
 _FLAGS = "bBdEhiIOPqsSuvVx"
 _BEFORE_PROGRAM = re.compile(rf"--?$|-[{_FLAGS}]*[cm]")
 _PYTHONS_WITH_VALUE = re.compile(rf"--check-hash-based-pycs$|-[{_FLAGS}]*[WX]$")
-_FILES = {"file": "any", "folder": "folders", "notebook": "*.ipynb", "target": "*.py", "program": "*.py"}
+_FILES = {
+    "file": "any",
+    "folder": "folders",
+    "notebook": "*.ipynb",
+    "target": "*.py",
+    "program": "*.py",
+}
 
 Answer = tuple[str, list[tuple[str, str]]]
 

@@ -59,12 +59,12 @@ TEST(Metrics, SumTheLeastUsedAsOther) {
 
 TEST(Metrics, SumRetracesByCause) {
   const std::vector<Row> rows = {
-      {.function = "f", .retraces_by = {{"shape", 3}}, .cause = {}},
-      {.function = "f", .retraces_by = {{"shape", 1}, {"dtype", 2}}, .cause = {}}};
+      {.function = "f", .retraces_by = {{"shape", 3}}, .account = {}},
+      {.function = "f", .retraces_by = {{"shape", 1}, {"dtype", 2}}, .account = {}}};
   const auto text = prometheus(rows);
   EXPECT_THAT(text, testing::HasSubstr("{function=\"f\",cause=\"dtype\"} 2\n"));
   EXPECT_THAT(text, testing::HasSubstr("{function=\"f\",cause=\"shape\"} 4\n"));
-  EXPECT_THAT(prometheus({{.function = "f", .cause = {}}}),
+  EXPECT_THAT(prometheus({{.function = "f", .account = {}}}),
               testing::Not(testing::HasSubstr("retraces")));
 }
 

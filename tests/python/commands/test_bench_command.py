@@ -163,7 +163,9 @@ def test_rounds_are_compared_one_by_one():
 def test_rounds_that_disagree(capsys):
     case = compared([4, 4, 4, 4], [2, 8, 2, 8])
     assert bench_report.as_text([case]).endswith("  12.00 ms  too noisy to tell\n")
-    assert json.loads(bench_report.as_json("f", [case]))["signatures"][0]["rows"][1]["noisy"] is True
+    assert (
+        json.loads(bench_report.as_json("f", [case]))["signatures"][0]["rows"][1]["noisy"] is True
+    )
     assert bench_report.slower([case], 10) == ""
     assert capsys.readouterr().err == (
         "tracehost: f(): too noisy to tell whether it takes 1.10 times eager's time; raise --repeat, or run it on a quiet machine\n"
@@ -201,8 +203,20 @@ def test_json(capsys):
         {
             "signature": "slower(float32[2])",
             "rows": [
-                {"name": "eager", "of_eager": 1.0, "noisy": False, **dict.fromkeys(times, MS), **row},
-                {"name": "tracehost", "of_eager": 4.0, "noisy": False, **dict.fromkeys(times, 4 * MS), **row},
+                {
+                    "name": "eager",
+                    "of_eager": 1.0,
+                    "noisy": False,
+                    **dict.fromkeys(times, MS),
+                    **row,
+                },
+                {
+                    "name": "tracehost",
+                    "of_eager": 4.0,
+                    "noisy": False,
+                    **dict.fromkeys(times, 4 * MS),
+                    **row,
+                },
             ],
         }
     ]

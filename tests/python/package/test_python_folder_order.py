@@ -14,7 +14,12 @@ BINDINGS = ROOT / "bindings"
 # Which of these a package may import.
 PACKAGES = {
     "tracehost": {"tracehost", "tracehost_lock"},
-    "tracehost_commands": {"tracehost", "tracehost_commands", "tracehost_interception", "tracehost_lock"},
+    "tracehost_commands": {
+        "tracehost",
+        "tracehost_commands",
+        "tracehost_interception",
+        "tracehost_lock",
+    },
     "tracehost_interception": {"tracehost", "tracehost_interception"},
     "tracehost_lock": {"tracehost_lock"},
     "tracehost_pytest": {"tracehost_pytest"},
