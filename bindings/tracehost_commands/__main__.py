@@ -45,6 +45,9 @@ def main() -> int:
     except KeyboardInterrupt:
         reraise(signal.SIGINT)
         raise
+    except BrokenPipeError:  # `tracehost doctor | head -1`
+        reraise(signal.SIGPIPE)
+        raise
 
 
 def _intercept() -> None:

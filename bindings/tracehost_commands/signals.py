@@ -23,8 +23,9 @@ def passed_on(receiver: Callable[[int], None]) -> Iterator[None]:
 
 def reraise(number: int) -> None:
     """End by a signal, as a shell expects it of what was interrupted."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BrokenPipeError):
+            stream.flush()
     with contextlib.suppress(OSError):  # SIGKILL has no handler
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

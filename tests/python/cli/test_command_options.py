@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
+import subprocess
 
 import pytest
+from conftest import HOST
 from tracehost_commands.commands import commands
 from tracehost_commands.errors import CommandError, UsageError
 from tracehost_commands.options import FLAG
@@ -202,3 +205,14 @@ def test_interception_in_a_command(run_host, tmp_path):
     done = run_host("repl", "--trace", "nothing")
     assert (done.returncode, done.stdout) == (2, "")
     assert "nothing" in done.stderr
+
+
+def test_a_reader_that_has_gone_ends_a_command_as_it_ends_other_tools():
+    """`tracehost doctor | head -1`"""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [HOST, "inspect", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
