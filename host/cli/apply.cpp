@@ -96,10 +96,11 @@ void apply(Settings &settings) {
   for (auto &given : settings.given) {
     const auto name = variable(*given.option);
     std::string text;
-    if (given.option->name == "frozen")
+    const bool is_lock = given.option->name == "frozen";
+    if (is_lock)
       find_lock(given);
     for (auto &value : given.values) {
-      if (given.option->kind == Kind::file || given.option->kind == Kind::output)
+      if (!is_lock && (given.option->kind == Kind::file || given.option->kind == Kind::output))
         value = absolute(value);
       text += (text.empty() ? "" : "\n") + value;
     }

@@ -85,7 +85,7 @@ def _time(ns: float) -> str:
 
 def _verdict(case: Case, contender: Contender, calls: float) -> str:
     if _is_noisy(case, contender, 1):
-        return "too noisy to tell"
+        return "too noisy to say"
     return "never" if math.isinf(calls) else f"at call {calls:,.0f}"
 
 
@@ -178,7 +178,7 @@ def slower(cases: list[Case], percent: float) -> str:
         ratio = None if ours is None else _ratio(case, ours)
         if ours is not None and _is_noisy(case, ours, allowed):
             sys.stderr.write(
-                f"tracehost: {case.title}: too noisy to tell whether it takes {allowed:.2f} times eager's time; "
+                f"tracehost: {case.title}: too noisy to say whether it takes {allowed:.2f} times eager's time; "
                 "raise --repeat, or run it on a quiet machine\n"
             )
         elif ratio is not None and ratio > allowed:

@@ -162,13 +162,13 @@ def test_rounds_are_compared_one_by_one():
 
 def test_rounds_that_disagree(capsys):
     case = compared([4, 4, 4, 4], [2, 8, 2, 8])
-    assert bench_report.as_text([case]).endswith("  12.00 ms  too noisy to tell\n")
+    assert bench_report.as_text([case]).endswith("  12.00 ms  too noisy to say\n")
     assert (
         json.loads(bench_report.as_json("f", [case]))["signatures"][0]["rows"][1]["noisy"] is True
     )
     assert bench_report.slower([case], 10) == ""
     assert capsys.readouterr().err == (
-        "tracehost: f(): too noisy to tell whether it takes 1.10 times eager's time; raise --repeat, or run it on a quiet machine\n"
+        "tracehost: f(): too noisy to say whether it takes 1.10 times eager's time; raise --repeat, or run it on a quiet machine\n"
     )
     assert "times eager's time" in bench_report.slower([compared([4] * 4, [5, 6, 6, 7])], 10)
 

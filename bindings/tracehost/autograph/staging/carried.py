@@ -99,7 +99,7 @@ class Carrying:
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
         self.kept: dict[
             int, bool
-        ] = {}  # containers: whether each iteration leaves that very object
+        ] = {}  # containers: whether each iteration leaves the same object
         self.changes_kind = False  # a variable is no tensor or number, and changes
 
     # -- before the body
@@ -176,7 +176,7 @@ class Carrying:
         return result
 
     def _find_kept(self, state: State) -> None:
-        """A list or dict that an iteration leaves as the very object that was there: behind the loop it is that one."""
+        """A list or dict that an iteration leaves as the same object: behind the loop it is that one."""
         known = dict(self.kept)
         for v, (before, now) in enumerate(zip(self.before, state)):
             if type(now) in MUTABLE and (now is before or v in self.kept):
