@@ -54,7 +54,8 @@ struct Account {
 const char *name(TraceRecord::Origin origin); ///< "initial", "again" ...
 /// Whether the trace is a retrace: no first trace of its site.
 bool has_cause(const TraceRecord &record);
-/// Its first cause as a word for metrics: `shape`, `value`, `decorated_again`. Requires: has_cause().
+/// Its first cause as a word for metrics: `shape`, `value`, `decorated_again`. Requires:
+/// has_cause().
 const char *cause_label(const TraceRecord &record);
 /// One for each cause of the trace; a number that is no cause of its own (a value, a size) is not
 /// part of it.

@@ -28,9 +28,9 @@ constexpr std::array<std::string_view, 10> kReads{
     "aten::equal",          "aten::_local_scalar_dense"};
 /// They change what autograd does with a tensor, or ask for it, or change the process. The code of
 /// matrix_power counts writes of its result, or not, by the power.
-constexpr std::array<std::string_view, 6> kNever{"aten::requires_grad_", "aten::retain_grad",
-                                                 "prim::requires_grad",  "aten::warn",
-                                                 "aten::matrix_power",   "aten::linalg_matrix_power"};
+constexpr std::array<std::string_view, 6> kNever{
+    "aten::requires_grad_", "aten::retain_grad",  "prim::requires_grad",
+    "aten::warn",           "aten::matrix_power", "aten::linalg_matrix_power"};
 constexpr std::array<std::string_view, 6> kOurs{
     "tracehost::check_number", "tracehost::check_kind",   "tracehost::number",
     "tracehost::py_tensor",    "tracehost::view_of_base", "tracehost::cudnn_enabled"};

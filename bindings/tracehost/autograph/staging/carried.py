@@ -97,9 +97,7 @@ class Carrying:
         self.local: dict[int, str] = {}
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
-        self.kept: dict[
-            int, bool
-        ] = {}  # containers: whether each iteration leaves the same object
+        self.kept: dict[int, bool] = {}  # containers: whether each iteration leaves the same object
         self.changes_kind = False  # a variable is no tensor or number, and changes
 
     # -- before the body
