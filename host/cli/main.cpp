@@ -99,9 +99,10 @@ int run_command(const std::string &command, const std::vector<std::string> &word
   const auto where = environment(named_python(words), code);
   if (!where)
     return code;
+  const std::string version = "-Xtracehost=" TRACEHOST_VERSION;
   std::vector<std::string> args{"-P",
                                 "-Xfaulthandler",
-                                "-Xtracehost=" TRACEHOST_VERSION,
+                                version,
                                 "-Xtracehost-environment=" + where->chosen_by,
                                 "-mtracehost_commands",
                                 command};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
 
 namespace tracehost::cli {
 namespace {
@@ -47,7 +46,9 @@ std::optional<std::string> nearest_command(std::string_view word) {
 }
 
 std::optional<std::string> nearest_option(std::string_view name) {
-  return nearest(name, options() | std::views::transform(&Option::name));
+  std::vector<std::string_view> names(options().size());
+  std::ranges::transform(options(), names.begin(), &Option::name);
+  return nearest(name, names);
 }
 
 } // namespace tracehost::cli

@@ -143,6 +143,7 @@ PyStatus WarningOptions::take(PyConfig &config) {
   if (others.size() == all.size())
     return PyStatus_Ok();
   std::vector<wchar_t *> items;
+  items.reserve(others.size());
   for (auto &entry : others)
     items.push_back(entry.data());
   const auto status = PyConfig_SetWideStringList(
