@@ -380,8 +380,11 @@ def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
     with pytest.raises(UnboundLocalError):
         staged(torch.ones(0, 2))
     line = staged.__wrapped__.__code__.co_firstlineno + 2
+    signature = [tracehost.TensorSpec([None, 2])]
     with pytest.raises(tracehost.StagingError) as rejected:
-        staged.get_concrete_function()
+        tracehost.function(
+            staged.python_function, input_signature=signature
+        ).get_concrete_function()
     assert str(rejected.value) == (
         f"'y' is assigned only in the for at test_control_flow_errors.py:{line}, which may have no iteration; "
         "give it a value before it."
