@@ -85,6 +85,7 @@ extern "C" {
 void standin_fail_after(long kernels) {
   standin::kernels_before_fault = kernels;
   standin::set_sticky(cudaSuccess);
+  standin::last = cudaSuccess; // of a call that failed by the fault
 }
 
 cudaError_t cudaGetLastError() {
