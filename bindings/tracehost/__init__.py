@@ -112,7 +112,8 @@ __all__ = [
 if not _TYPE_CHECKING:  # a checker would take any name for an attribute
 
     def __getattr__(name):
-        _counterparts.missing(_sys.modules[__name__], f"module '{__name__}'", name)
+        module = _sys.modules[__name__]
+        _counterparts.missing(module, f"module '{__name__}'", name, _counterparts.OF_MODULE)
 
 
 _variables.apply()

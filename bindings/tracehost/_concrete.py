@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from . import _tracehost
 from ._arguments.dtypes import name_of
 from ._arguments.signature import items
-from ._counterparts import missing
+from ._counterparts import OF_CONCRETE, missing
 from ._errors import StagingError, TraceWarning, ValueReadError
 from ._traced.fake_tensors import Maker, attempt
 from ._tracehost import Function, TensorSpec
@@ -52,7 +52,7 @@ class ConcreteFunction:
     if not TYPE_CHECKING:  # a checker would take any name for an attribute
 
         def __getattr__(self, name):
-            missing(self, f"'{type(self).__name__}' object", name)
+            missing(self, f"'{type(self).__name__}' object", name, OF_CONCRETE)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-_MODULE = {
+OF_MODULE = {
     "GradientTape": "call loss.backward(), or torch.autograd.grad(loss, tensors)",
     "Module": "write torch.nn.Module",
     "Operation": "a ConcreteFunction's `graph` has nodes",
@@ -31,7 +31,7 @@ _MODULE = {
     "stop_gradient": "call x.detach()",
     "vectorized_map": "call torch.vmap, outside of the function",
 }
-_CONCRETE = {
+OF_CONCRETE = {
     "add_to_graph": "call it, or save it with tracehost.save",
     "function_def": "`graph` and `code` show what runs",
     "function_type": "`structured_input_signature` says what it takes",
@@ -43,8 +43,8 @@ _CONCRETE = {
 }
 
 
-def missing(owner: Any, what: str, name: str) -> NoReturn:
-    """Raises the AttributeError of `owner`, which is the module or a ConcreteFunction."""
-    hint = (_CONCRETE if what.endswith("object") else _MODULE).get(name)
+def missing(owner: Any, what: str, name: str, hints: dict[str, str]) -> NoReturn:
+    """Raises the AttributeError of `owner`, which is `what`."""
+    hint = hints.get(name)
     message = f"{what} has no attribute {name!r}"
     raise AttributeError(f"{message}: {hint}" if hint else message, name=name, obj=owner)

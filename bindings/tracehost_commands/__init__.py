@@ -10,6 +10,6 @@ are, and argparse reads them here. Help, completion, notebooks, kernels and the 
 - help.py, manual.py: texts from the table;   completion.py: what a shell offers, for the scripts tracehost.bash ...
 - notebook/: `tracehost notebook` and `tracehost kernel`;   bench/: `tracehost bench`;   doctor/: `tracehost doctor`
 - repl.py, export.py, inspect.py, report.py, lock.py: a command each
-- errors.py: what ends a command;   signals.py: Ctrl-C
+- errors.py: what ends a command;   files.py: a file, written whole;   signals.py: Ctrl-C
 - target.py, arguments.py: `module:function`, and `f32[?,128]` as arguments
 """

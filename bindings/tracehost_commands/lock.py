@@ -14,11 +14,13 @@ import subprocess
 import sys
 import tempfile
 from argparse import Namespace
+from pathlib import Path
 
 import tracehost_lock
 from tracehost_lock import Lock, LockError
 
 from .errors import CommandError, UsageError
+from .files import write
 from .signals import passed_on, reraise
 
 # Those of `run` that would change what this process or the program writes, or forbid what is to be locked.
@@ -97,7 +99,7 @@ def _locks(folder: str) -> list[Lock]:
 def _write(path: str, locks: list[Lock]) -> None:
     lock = tracehost_lock.merged(*locks)
     try:
-        tracehost_lock.write(path, lock)
+        write(Path(path), tracehost_lock.text(lock))
     except OSError as error:
         raise UsageError(f"cannot write '{path}': {error.strerror}") from None
     signatures, functions = sum(map(len, lock.values())), len(lock)

@@ -14,11 +14,9 @@ its own.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 
@@ -105,27 +103,6 @@ def read(path: str) -> Lock:
     return lock
 
 
-def write(path: str, lock: Lock) -> None:
-    """Put `lock` in the place of the file. The file is the earlier one until all is written.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path = os.path.realpath(path)  # a link stays a link
-    descriptor, made = tempfile.mkstemp(prefix=".tracehost.lock-", dir=os.path.dirname(path))
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            file.write(text(lock))
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(made, _mode(path))
-        os.replace(made, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(made)
-        raise
-
-
 def text(lock: Lock) -> str:
     """The text of the file."""
     lines = [
@@ -174,15 +151,6 @@ def _add(lock: Lock, name: str, signature: str, traces: int) -> None:
 def _natural(signature: str) -> list[str | int]:
     """8 before 16."""
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", signature))]
-
-
-def _mode(path: str) -> int:
-    """That of the earlier file, or of a new one."""
-    with contextlib.suppress(OSError):
-        return os.stat(path).st_mode & 0o7777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _again() -> str:

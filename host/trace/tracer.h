@@ -215,8 +215,8 @@ void same_value(const at::Tensor &from, const at::Tensor &to);
 /// What eager has in place of `t` in this call: a staged branch or loop gives its results a new
 /// identity, in eager they may be what went in. Requires: active().
 at::Tensor in_eager(at::Tensor t);
-/// Whether two tensors that are not the same may be the same one in eager, in this call or another:
-/// by the side of an `if` or the iterations of a loop. Requires: recording().
+/// Whether two different tensors may be one in eager, in this call or another. The side of an `if`,
+/// or the iterations of a loop, decide that. Requires: recording().
 bool may_be_one(const at::Tensor &a, const at::Tensor &b);
 /// Whether `t` is computed from traced sizes alone.
 bool is_traced_size(const at::Tensor &t);

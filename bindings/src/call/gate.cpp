@@ -5,6 +5,7 @@
 #include "base/lazy.h"
 #include "base/object.h"
 #include "call/python_trace.h"
+#include "call/retraces.h"
 #include "report/contrast.h"
 #include "report/history.h"
 #include "report/ledger.h"
@@ -26,16 +27,10 @@ py::handle frozen_check() {
   });
 }
 
-/// A name of a file may be no text: as os.fsdecode() has it.
-py::str decoded(const std::string &bytes) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape"));
-}
-
 /// What differs from the nearest graph; empty: there is none.
 py::str differs_by(PythonFunction &function, PythonCall &call) {
   const auto explained = function.core->explain(call);
-  return decoded(explained.nearest ? report::contrast(explained.differences) : std::string());
+  return text_of(explained.nearest ? report::contrast(explained.differences) : std::string());
 }
 
 } // namespace
@@ -47,11 +42,11 @@ void ask_gate(PythonFunction &function, PythonCall &call, const Signature &signa
   const Identity &identity = counters.identity;
   const py::cpp_function differs([&] { return differs_by(function, call); });
   const py::object answer = frozen_check()(
-      py::arg("object") = counters.number, py::arg("qualified") = decoded(identity.qualified),
-      py::arg("name") = decoded(identity.name), py::arg("file") = decoded(identity.definition.file),
-      py::arg("function") = decoded(function.name),
-      py::arg("call") = decoded(text(call.session().caller())),
-      py::arg("lock") = decoded(report::shortened(call_text(signature))),
+      py::arg("object") = counters.number, py::arg("qualified") = text_of(identity.qualified),
+      py::arg("name") = text_of(identity.name), py::arg("file") = text_of(identity.definition.file),
+      py::arg("function") = text_of(function.name),
+      py::arg("call") = text_of(text(call.session().caller())),
+      py::arg("lock") = text_of(report::shortened(call_text(signature))),
       py::arg("differs") = differs);
   if (answer.is_none())
     return;

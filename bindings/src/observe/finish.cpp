@@ -144,8 +144,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   const bool none = change.now.get() == Py_None;
   const bool moves = change.moved && slot && slot->value == change.now.get();
   if (moves && slot->restored) {
-    once_ = "the body moves " + rebound.path + where +
-            ", a number that calls have otherwise: the next call is traced with it";
+    once_ = "the body moves " + rebound.path + where + ", a number that differs between calls";
     return true;
   }
   if (slot && !slot->needed && !slot->read && !moves && !leads_on(*slot) &&

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -125,29 +123,3 @@ def web_page(notebook: Any) -> str:
             os.environ["JUPYTER_PATH"] = f"{known}{os.pathsep}{shared}" if known else shared
     body, _ = HTMLExporter().from_notebook_node(notebook)
     return body
-
-
-def write(path: Path, content: str) -> None:
-    """All of it or nothing: into a file beside it, to the disk, then in its place. Raises OSError."""
-    path = Path(os.path.realpath(path))
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, _mode(path))
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..files import write
 from ..signals import reraise
 from . import document
 from .kernel_engine import KernelEngine
@@ -128,7 +129,7 @@ class Runner:
 
     def _write(self) -> None:
         if self._target is not None:
-            document.write(self._target, document.text(self._notebook))
+            write(self._target, document.text(self._notebook))
 
     def _last_save(self) -> str:
         """Where the result is; it is kept somewhere even if it can't be where it belongs."""
@@ -141,7 +142,7 @@ class Runner:
             return str(self._target)
         rescued = Path(tempfile.gettempdir()) / f"{self._target.stem}-{os.getpid()}.ipynb"
         try:
-            document.write(rescued, document.text(self._notebook))
+            write(rescued, document.text(self._notebook))
         except OSError:
             return f"NOT SAVED: {self._target}: {self._trouble}"
         return f"{rescued} (not {self._target}: {self._trouble})"
@@ -155,7 +156,7 @@ class Runner:
             (self._target or Path(self._name)).with_suffix(".html") if html == "-" else Path(html)
         )
         try:
-            document.write(page, document.web_page(self._notebook))
+            write(page, document.web_page(self._notebook))
         except Exception as error:  # a template's, say
             self._trouble = self._trouble or "--html"
             return f", no web page: {error}"

@@ -7,6 +7,7 @@ import nbformat
 import pytest
 from nbformat import v4
 from notebook_support import notebook
+from tracehost_commands import files
 from tracehost_commands.errors import MissingPackage, UsageError, need
 from tracehost_commands.notebook import document, parameters
 from tracehost_commands.notebook.streams import add_stream
@@ -70,11 +71,11 @@ def test_what_is_unknown_is_kept(tmp_path):
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     file = tmp_path / "n.ipynb"
-    document.write(file, "first")
+    files.write(file, "first")
     os.chmod(file, 0o640)
     link = tmp_path / "link.ipynb"
     link.symlink_to(file)
-    document.write(link, "second")
+    files.write(link, "second")
     assert (
         link.is_symlink() and file.read_text() == "second" and file.stat().st_mode & 0o777 == 0o640
     )
@@ -84,7 +85,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError):
-        document.write(file, "third")
+        files.write(file, "third")
     assert file.read_text() == "second"
     assert sorted(os.listdir(tmp_path)) == ["link.ipynb", "n.ipynb"]
 

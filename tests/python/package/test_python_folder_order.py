@@ -34,7 +34,7 @@ ORDER = {
     ],
     "tracehost/autograph": ["conversion", "staging", "run", ""],
     "tracehost_commands": [
-        ("errors", "options", "commands", "reading", "signals", "target", "arguments"), "notebook", "bench", "doctor", "",
+        ("errors", "files", "options", "commands", "reading", "signals", "target", "arguments"), "notebook", "bench", "doctor", "",
     ],
     "tracehost_interception": [
         ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",

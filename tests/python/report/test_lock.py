@@ -6,11 +6,13 @@ import resource
 import signal
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 import tracehost_lock as lock
 from conftest import HOST, PYTHON, clean_environment
 from tracehost._reports import frozen
+from tracehost_commands.files import write
 
 HEAD = """# tracehost lock, version 1
 # Calls may trace these signatures alone where `tracehost run --frozen` runs a program.
@@ -508,14 +510,14 @@ def test_the_command_line(run_host, tmp_path):
 
 def test_a_full_disk_leaves_the_earlier_lock(tmp_path):
     path = tmp_path / "a.lock"
-    lock.write(str(path), {"net.step": {"(x)": 1}})
+    write(path, lock.text({"net.step": {"(x)": 1}}))
     before = path.read_text()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), limits[1]))
     try:
         with pytest.raises(OSError) as caught:
-            lock.write(str(path), {"net.step": {"(x)": 1, "(y)": 1}})
+            write(path, lock.text({"net.step": {"(x)": 1, "(y)": 1}}))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
@@ -527,7 +529,7 @@ def test_a_full_disk_leaves_the_earlier_lock(tmp_path):
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "real").write_text("")
     (tmp_path / "link").symlink_to("real")
-    lock.write(str(tmp_path / "link"), {})
+    write(tmp_path / "link", lock.text({}))
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == HEAD
 
@@ -543,7 +545,7 @@ def test_what_is_written_is_read(tmp_path):
         "net.make.<locals>.<lambda>": {"(x: float32[None]) with grad mode off": 1},
     }
     path = str(tmp_path / "a.lock")
-    lock.write(path, made)
+    write(Path(path), lock.text(made))
     assert lock.read(path) == made
     with open(path, "a") as file:  # as a union merge leaves it
         file.write("net.step()\n\n# a comment\nnet.step(); 20 traces\n")
