@@ -53,3 +53,18 @@ function(tracehost_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
+
+# A release library is small: its debug information lies beside it as NAME.debug, which gdb finds in a folder .debug beside the
+# library. `cmake --install BUILD --component debug` installs it there, for each folder that is named.
+function(tracehost_debug_apart target)
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release" OR NOT CMAKE_OBJCOPY)
+    return()
+  endif()
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND "${CMAKE_OBJCOPY}" --only-keep-debug "$<TARGET_FILE:${target}>" "$<TARGET_FILE:${target}>.debug"
+    COMMAND "${CMAKE_OBJCOPY}" --strip-debug "--add-gnu-debuglink=$<TARGET_FILE:${target}>.debug" "$<TARGET_FILE:${target}>"
+    VERBATIM)
+  foreach(folder IN LISTS ARGN)
+    install(FILES "$<TARGET_FILE:${target}>.debug" DESTINATION "${folder}/.debug" COMPONENT debug EXCLUDE_FROM_ALL)
+  endforeach()
+endfunction()

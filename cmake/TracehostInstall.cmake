@@ -41,14 +41,21 @@ endif()
 configure_file("${CMAKE_CURRENT_LIST_DIR}/build_info.in" "${PROJECT_BINARY_DIR}/build_info.txt" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/build_info.txt" DESTINATION "${site}/tracehost")
 
+tracehost_debug_apart(tracehost_core "${site}/tracehost/lib" "${CMAKE_INSTALL_LIBDIR}")
+tracehost_debug_apart(tracehost_module "${site}/tracehost")
+if(TARGET tracehost_embed)
+  tracehost_debug_apart(tracehost_embed "${CMAKE_INSTALL_LIBDIR}")
+  tracehost_debug_apart(tracehost_binary "${commands}")
+endif()
+
 # What `pip list` reads, and the list of files by which pip can put another tracehost in the place of this one. A wheel has its own.
 if(NOT SKBUILD)
   set(info "tracehost-${PROJECT_VERSION}.dist-info")
   configure_file("${CMAKE_CURRENT_LIST_DIR}/METADATA.in" "${PROJECT_BINARY_DIR}/${info}/METADATA" @ONLY)
   file(WRITE "${PROJECT_BINARY_DIR}/${info}/INSTALLER" "cmake\n")
   file(WRITE "${PROJECT_BINARY_DIR}/${info}/entry_points.txt" "[pytest11]\ntracehost = tracehost_pytest\n")
-  # A module that has moved must not stay importable under its old name. Only what an earlier installation has written down as its
-  # own is removed, and nothing where a package is made (DESTDIR).
+  # A module that has moved must not stay importable under its old name, nor a library of an earlier version stay behind. Only
+  # files that an earlier installation has listed are removed, and none where a package is made (DESTDIR).
   install(CODE "
     set(site \"\${CMAKE_INSTALL_PREFIX}/${site}\")
     if(\"\$ENV{DESTDIR}\" STREQUAL \"\")
@@ -58,7 +65,7 @@ if(NOT SKBUILD)
         foreach(entry IN LISTS entries)
           string(REGEX REPLACE \",[^,]*,[^,]*$\" \"\" file \"\${entry}\")
           list(FIND CMAKE_INSTALL_MANIFEST_FILES \"\${site}/\${file}\" installed)
-          if(file MATCHES \"^tracehost.*\\\\.py$\" AND installed EQUAL -1)
+          if(file MATCHES \"^tracehost.*(\\\\.py|/libtracehost\\\\.so[.0-9]*)$\" AND installed EQUAL -1)
             file(REMOVE \"\${site}/\${file}\")
           endif()
         endforeach()

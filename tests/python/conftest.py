@@ -1,10 +1,12 @@
 """Shared by all tests: where the host is, and how to run a program in it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,29 @@ for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(
             ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL
         )
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--sample", default="1:", metavar="N:SEED", help="one test in N, chosen by SEED"
+    )
+    parser.addoption(
+        "--whole", default="$.", metavar="REGEX", help="files that --sample keeps whole"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """--sample 20:2f1a --whole 'guards|core': one test in twenty, and all tests of these files."""
+    n, _, seed = config.getoption("--sample").partition(":")
+    whole = re.compile(config.getoption("--whole"))
+
+    def is_taken(item) -> bool:
+        chosen = zlib.crc32(f"{seed} {item.nodeid}".encode()) % int(n) == 0
+        return chosen or bool(whole.search(item.nodeid.partition("::")[0]))
+
+    left_out = [item for item in items if not is_taken(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if is_taken(item)]
 
 
 def clean_environment(**changes: str | None) -> dict[str, str]:

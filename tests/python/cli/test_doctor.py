@@ -140,7 +140,7 @@ def installation(tmp_path, monkeypatch):
     """installation(torch=..., module=..., **facts): what installed files say; None leaves a file out."""
 
     def make(torch="2.15.0+cu132", module=True, **facts):
-        known = {"version": "0.1.0", "python": installed.PYTHON, "torch": "2.15.0", "torch_oldest": "2.11", "torch_newest": "2.15"}  # fmt: skip
+        known = {"version": "0.2.0", "python": installed.PYTHON, "torch": "2.15.0", "torch_oldest": "2.11", "torch_newest": "2.15"}  # fmt: skip
         for name in ("torch", "tracehost"):
             shutil.rmtree(tmp_path / name, ignore_errors=True)
             (tmp_path / name).mkdir()
@@ -153,7 +153,7 @@ def installation(tmp_path, monkeypatch):
         if module:
             (tmp_path / "tracehost" / "_tracehost.cpython-313.so").touch()
         monkeypatch.setattr(installed, "_source", lambda name: tmp_path / name / "__init__.py")
-        monkeypatch.setitem(sys._xoptions, "tracehost", "0.1.0")
+        monkeypatch.setitem(sys._xoptions, "tracehost", "0.2.0")
 
     return make
 
@@ -165,8 +165,8 @@ BROKEN = [
     ({"torch": "3.0.0"}, installed.torch, "torch 3.0.0 is outside the supported", "pip install torch=="),
     ({"torch": "2.12.0"}, installed.torch, "torch 2.12.0, but tracehost was built for torch 2.15.0", "pip install torch=="),
     ({"version": None}, installed.package, "no tracehost package in ", findings.REPAIR),
-    ({"version": "0.0.1"}, installed.package, "tracehost package 0.0.1, but this binary is 0.1.0", findings.REPAIR),
-    ({"module": False}, installed.package, "tracehost package 0.1.0 has no extension module", findings.REPAIR),
+    ({"version": "0.0.1"}, installed.package, "tracehost package 0.0.1, but this binary is 0.2.0", findings.REPAIR),
+    ({"module": False}, installed.package, "tracehost package 0.2.0 has no extension module", findings.REPAIR),
     ({"python": "3.9.2"}, installed.python, "Python 3.", "rebuild: "),
 ]  # fmt: skip
 

@@ -18,6 +18,8 @@ from conftest import HOST, PYTHON, ROOT, clean_environment
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
 TORCH_MINOR = ".".join(torch.__version__.split(".")[:2])
+MINOR = ".".join(PROJECT["project"]["version"].split(".")[:2])
+CACHE = BUILD / "CMakeCache.txt"
 
 
 def call(hook, *arguments, python=PYTHON, **environment):
@@ -188,7 +190,11 @@ def test_a_module_that_has_moved_is_removed(tmp_path, destdir):
     site = Path(f"{tmp_path}/{prefix}" if destdir else tmp_path).joinpath(
         *Path(tracehost.__file__).parts[len(Path(sys.prefix).parts) : -2]
     )
-    moved = [site / "tracehost/autograph/_compile.py", site / "tracehost_commands/runner_of_old.py"]
+    moved = [
+        site / "tracehost/autograph/_compile.py",
+        site / "tracehost_commands/runner_of_old.py",
+        site / "tracehost/lib/libtracehost.so.0.0",
+    ]
     others = [
         site / "tracehost_of_mine/kept.py",
         site / "tracehost/lib/kept.txt",
@@ -209,6 +215,27 @@ def test_a_module_that_has_moved_is_removed(tmp_path, destdir):
     assert older.exists() == destdir
     (info,) = set(site.glob("tracehost-*.dist-info")) - {older}
     assert "/_compile.py" not in (info / "RECORD").read_text()
+
+
+def sections(file: Path) -> set[str]:
+    shown = subprocess.run(["readelf", "-SW", file], capture_output=True, text=True, check=True)
+    return set(re.findall(r"\] (\.\S+)", shown.stdout))
+
+
+@pytest.mark.skipif(
+    not CACHE.exists() or "CMAKE_BUILD_TYPE:STRING=Release" not in CACHE.read_text(),
+    reason=f"{BUILD} is no Release build: its libraries keep their debug information",
+)
+def test_debug_information_lies_apart(tmp_path):
+    module = Path(tracehost._tracehost.__file__)
+    for library in [module, module.parent / "lib" / f"libtracehost.so.{MINOR}"]:
+        assert {".symtab", ".gnu_debuglink"} <= sections(library)
+        assert ".debug_info" not in sections(library)
+    done = subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path, "--component", "debug"], env=clean_environment(), capture_output=True, text=True, timeout=100)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    files = {file.name: file for file in tmp_path.rglob("*.debug")}
+    assert {f"{module.name}.debug", f"libtracehost.so.{MINOR}.debug", "tracehost.debug"} <= set(files)  # fmt: skip
+    assert all(file.parent.name == ".debug" for file in files.values())
 
 
 def test_libraries_are_looked_for_beside_their_own_place():
