@@ -9,7 +9,7 @@ add_library(tracehost_interpreter STATIC ${interpreter_sources})
 target_include_directories(tracehost_interpreter PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
 target_compile_definitions(tracehost_interpreter PRIVATE TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}"
-  TRACEHOST_BAKED_PYTHON="${baked_python}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
+  TRACEHOST_BAKED_PYTHON="${baked_python}")
 tracehost_warnings(tracehost_interpreter)
 tracehost_unity(tracehost_interpreter)
 

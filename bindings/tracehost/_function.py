@@ -23,8 +23,7 @@ from ._tracehost import Function, TensorSpec, show
 # What `optimize` is where it is not given.
 _OPTIMIZE = "TRACEHOST_OPTIMIZE"
 
-# In the order of trace::ValueReads.
-_VALUE_READS = ("trace", "error", "guard", "bake")
+_VALUE_READS = ("trace", "error")
 
 # As Function takes them; N: itself.
 _VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
@@ -70,7 +69,7 @@ class Options(TypedDict, total=False):
     watch: bool
     reduce_retracing: bool
     autograph: bool
-    value_reads: Literal["trace", "error", "guard", "bake"]
+    value_reads: Literal["trace", "error"]
     validate: int | Literal["off", "first"]
     optimize: Literal["exact", "off"] | None
     experimental_relax_shapes: bool
@@ -129,10 +128,7 @@ def function(
         value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "trace": t.item(), and
             under autograph int(t), float(t), bool(t), round, min, max and math, give numbers that each call
             computes again; what needs the value itself (a dict key, a list index, t.tolist()) is a
-            ValueReadError. "error": each read is a ValueReadError. "guard": of an input, its value (up to
-            64 elements) is part of the signature from then on, one trace a value; each call compares it,
-            which waits for a GPU. "bake": the graph keeps the value of the call that traces, with a
-            TraceWarning.
+            ValueReadError. "error": each read is a ValueReadError.
         validate: "first": after a trace the graph runs once more, on copies of what it writes, and has to
             give what the body gave: values, dtypes, strides, requires_grad, aliasing, what is left in
             inputs. If it does not, a TraceWarning says where, and calls with that signature run as plain
@@ -152,8 +148,8 @@ def function(
     Raises:
         TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
-        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the four; `optimize` is
-            neither "exact" nor "off".
+        ValueError: `limit` or `validate` is less than 1; `value_reads` is
+            neither "trace" nor "error"; `optimize` is neither "exact" nor "off".
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     goes_on = options.pop(GOES_ON, False)
@@ -163,9 +159,7 @@ def function(
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if value_reads not in _VALUE_READS:
-        raise ValueError(
-            f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
-        )
+        raise ValueError(f"value_reads must be 'trace' or 'error', got {value_reads!r}")
     _check_validate(validate)
     optimize_level = _optimize_level(optimize)
     decorate = functools.partial(
@@ -215,7 +209,7 @@ def function(
         reduce_retracing,
         declared,
         bool(autograph),
-        _VALUE_READS.index(value_reads),
+        value_reads == "trace",
         _VALIDATE.get(validate, validate),
         bool(goes_on),
         optimize_level,

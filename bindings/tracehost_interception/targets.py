@@ -96,7 +96,7 @@ def _count(text: str) -> int:
 
 
 def _reads(text: str) -> str:
-    return {name: name for name in ("trace", "error", "guard", "bake")}[text]
+    return {name: name for name in ("trace", "error")}[text]
 
 
 def _optimize(text: str) -> str:
@@ -110,7 +110,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "watch": (_flag, "true or false"),
     "limit": (_count, "a whole number from 1 on"),
     "validate": (_validate, "off, first or a whole number from 1 on"),
-    "value_reads": (_reads, "trace, error, guard or bake"),
+    "value_reads": (_reads, "trace or error"),
     "optimize": (_optimize, "exact or off"),
     "name": (str, "a name"),
 }

@@ -44,9 +44,6 @@ Signature seen_from(const Specialization &specialization, Signature request,
     return index < tensors.size() ? tensors[index]
                                   : state(specialization).captures[index - tensors.size()];
   };
-  for (const ValueGuard &guard : own.values)
-    if (can_be_guarded(input(guard.input)))
-      request.values.push_back(guard_of(guard.input, input(guard.input)));
   for (const GradRead &read : own.grads)
     request.grads.push_back({read.input, grad_state(input(read.input))});
   return request;

@@ -169,37 +169,6 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
   return condition;
 }
 
-Json guard_json(const ValueGuard &guard) {
-  return {{"input", guard.input},
-          {"dtype", dtype_name(guard.dtype)},
-          {"scalar", guard.scalar},
-          {"bytes", hex(guard.bytes)},
-          {"where", guard.where}};
-}
-
-ValueGuard read_guard(const Json &json, const Signature &signature) {
-  ValueGuard guard;
-  guard.input = static_cast<std::uint32_t>(
-      integer(member(json, "input"), 0, std::numeric_limits<std::uint32_t>::max()));
-  guard.dtype = dtype_of(member(json, "dtype").get<std::string>());
-  guard.scalar = member(json, "scalar").get<bool>();
-  guard.bytes = from_hex(member(json, "bytes").get<std::string>());
-  guard.where = member(json, "where").get<std::string>();
-  const std::size_t slots = signature.slots.size();
-  if (guard.input >= slots + signature.captures.size())
-    wrong_manifest("a guard of an input that is not there");
-  const TensorMeta &meta = guard.input < slots ? signature.slots[guard.input]
-                                               : signature.captures[guard.input - slots].meta;
-  std::int64_t count = 1;
-  for (const std::int64_t size : meta.sizes)
-    count =
-        size < 0 || size > kMostGuarded || count > kMostGuarded ? kMostGuarded + 1 : count * size;
-  if (count > kMostGuarded || guard.dtype != meta.dtype ||
-      guard.bytes.size() != static_cast<std::size_t>(count) * c10::elementSize(guard.dtype))
-    wrong_manifest("a guard of other values than its input has");
-  return guard;
-}
-
 Json context_json(const Context &context) {
   Json json{{"grad", context.grad},
             {"inference", context.inference},
@@ -247,7 +216,6 @@ Json record_json(const Record &record) {
             {"arguments", std::move(arguments)},
             {"tensors", list_json(s.slots, meta_json)},
             {"conditions", list_json(s.conditions, condition_json)},
-            {"values", list_json(s.values, guard_json)},
             {"checked", std::move(checked)},
             {"context", context_json(s.context)},
             {"reads_strides", s.reads_strides},
@@ -287,8 +255,11 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   }
   for (const Json &condition : list(json, "conditions"))
     s.conditions.push_back(condition_of(condition, s.slots));
-  for (const Json &guard : list(json, "values"))
-    s.values.push_back(read_guard(guard, s));
+  // Of value_reads="guard", which 0.1 had.
+  if (json.contains("values") && !json["values"].empty())
+    throw Error(
+        "it has a graph for one value of an input, which this version cannot compare. Trace "
+        "it again without value_reads=\"guard\", and save that.");
   for (const Json &number : list(json, "checked"))
     s.checked.push_back(
         {member(number, "where").get<std::string>(), member(number, "value").get<std::string>()});

@@ -66,7 +66,7 @@ public:
 private:
   /// What takes more calls comes later.
   static std::size_t generality(const Signature &signature) {
-    std::size_t sum = signature.values.empty() ? 1 : 0;
+    std::size_t sum = 0;
     for (const TensorMeta &slot : signature.slots)
       sum +=
           2 * static_cast<std::size_t>(std::count(slot.sizes.begin(), slot.sizes.end(), kAnySize));
@@ -136,8 +136,6 @@ private:
       capture.path = without_place(std::move(capture.path));
     for (SizeCondition &condition : signature.conditions)
       condition.where.clear();
-    for (ValueGuard &guard : signature.values)
-      guard.where.clear();
     for (CheckedNumber &number : signature.checked)
       number.where.clear();
   }

@@ -277,7 +277,6 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
     specialize(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
   }
   signature.conditions = std::move(traced.conditions);
-  signature.values = std::move(traced.values);
   signature.grads = traced.grads;
   signature.checked = std::move(traced.checked);
   signature.reads_strides = traced.reads_strides;

@@ -113,8 +113,6 @@ std::string loaded_libpython() {
   return canonical(info.dli_fname);
 }
 
-std::string built_libpython() { return canonical(TRACEHOST_BAKED_LIBPYTHON); }
-
 std::string minor_of(const std::string &version) {
   const auto first = version.find('.');
   if (first == std::string::npos)

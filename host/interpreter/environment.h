@@ -18,7 +18,6 @@ struct Environment {
 std::string built_python_version();
 std::string loaded_python_version();
 std::string loaded_libpython();
-std::string built_libpython();
 
 // "3.11" of "3.11.7"
 std::string minor_of(const std::string &version);

@@ -188,14 +188,6 @@ bool begins_gradients(const jit::Block &block) {
 
 } // namespace
 
-bool only_computes(const jit::Node &node) {
-  const std::string_view name = node.kind().toQualString();
-  if (is_pure(node) || is_number_op(name) || name == "tracehost::number")
-    return true;
-  return node.kind().is_aten() && node.blocks().empty() && !is_mode(node) && !writes(node) &&
-         !depends_on_more(node.schema());
-}
-
 void merge_equal(jit::Block &block) {
   if (!begins_gradients(block))
     merge(block);

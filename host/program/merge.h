@@ -21,8 +21,4 @@ namespace tracehost {
 /// Requires: no input requires gradients, which would be summed in another order.
 void merge_equal(torch::jit::Block &block);
 
-/// Whether the node gives the same whenever it runs on the same, and does nothing else: a call that
-/// does not need its results may run it or not.
-bool only_computes(const torch::jit::Node &node);
-
 } // namespace tracehost

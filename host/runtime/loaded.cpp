@@ -278,7 +278,7 @@ SignatureError Loaded::rejection(const Call &call) {
 void Loaded::warm_up(bool inference) {
   for (const auto &specialization : *graphs_) {
     const Signature &signature = specialization->signature;
-    if (signature.is_dynamic() || !signature.values.empty() || !signature.checked.empty())
+    if (signature.is_dynamic() || !signature.checked.empty())
       continue;
     torch::jit::Stack stack;
     for (const TensorMeta &meta : signature.slots) {

@@ -105,7 +105,6 @@ public:
     for (std::size_t i = 0; i < a_.captures.size(); ++i)
       capture(a_.captures[i], counterpart(b_.captures, a_.captures[i].path, i));
     if (same_tree) {
-      values();
       grads();
     }
   }
@@ -263,16 +262,6 @@ private:
     const auto found = std::find_if(request.begin(), request.end(),
                                     [&](const Read &other) { return other.input == read.input; });
     return found == request.end() ? nullptr : &*found;
-  }
-
-  void values() {
-    for (const ValueGuard &guard : a_.values)
-      if (const ValueGuard *other = now(guard, b_.values); other && other->bytes != guard.bytes)
-        found_.push_back({.cause = Cause::read,
-                          .path = a_.input_path(guard.input),
-                          .before = text(guard),
-                          .after = text(*other),
-                          .where = guard.where});
   }
 
   void grads() {

@@ -72,11 +72,7 @@ private:
     const auto [first, is_new] = first_.emplace(node.payload.slot, index);
     if (!is_new)
       return path(signature_, first->second);
-    const auto read =
-        std::find_if(signature_.values.begin(), signature_.values.end(),
-                     [&](const ValueGuard &guard) { return guard.input == node.payload.slot; });
-    return text(signature_, node) +
-           (read == signature_.values.end() ? std::string() : " = " + text(*read));
+    return text(signature_, node);
   }
 
   std::string container(std::size_t index) {

@@ -4,7 +4,6 @@
 #include "signature/grad_read.h"
 #include "signature/node.h"
 #include "signature/tensor_meta.h"
-#include "signature/value_guard.h"
 
 #include <memory>
 #include <string>
@@ -35,6 +34,13 @@ struct CaptureSpec {
   bool held = false;              ///< it has no path: the Specialization keeps it alive
 };
 
+/// A number that the body computes and that a graph was made for.
+struct CheckedNumber {
+  std::string where; ///< the line that needs it, `net.py:12`
+  std::string value; ///< `True`, `3`
+  bool operator==(const CheckedNumber &) const = default;
+};
+
 /// All that a call is compared by.
 ///
 /// `nodes` holds one subtree for each parameter, in the order of `parameters`; a tensor that occurs
@@ -49,9 +55,8 @@ struct Signature {
   std::vector<GuardedSlot> guarded;
   std::vector<CaptureSpec> captures;
   std::vector<SizeCondition> conditions; ///< on dynamic dimensions; known only after a trace
-  std::vector<ValueGuard> values;        ///< that the body read; as `captures`
   std::vector<CheckedNumber> checked; ///< that the graph checks while it runs; no request has any
-  std::vector<GradRead> grads;        ///< that the body read, by input; as `captures`
+  std::vector<GradRead> grads;        ///< that the body read, by input; known only after a trace
   bool reads_strides =
       false;               ///< the body read strides or contiguity: slots and captures compare them
   bool reads_leaf = false; ///< the body read is_leaf
@@ -74,7 +79,7 @@ bool same(const Node &a, const Node &b);
 /// `(x: float32[8, 3], n=2, mode='train', y=x)`: for reports. `y=x`: the same tensor.
 std::string text(const Signature &signature);
 /// `(x: float32[8, 3], n=2) with grad mode off`: the arguments, and the modes that are not as
-/// usual. Nothing that only a trace finds: no guards, captures, read values and checks.
+/// usual. Nothing that only a trace finds: no guards, captures and checks.
 std::string call_text(const Signature &signature);
 /// Whether an argument or a capture lies on a device other than the CPU.
 bool is_on_device(const Signature &signature);

@@ -66,7 +66,7 @@ inline bool same_reads(const Signature &signature, const TensorMeta &meta, const
   return same_strides(signature, meta, t) && same_leaf(signature, meta, t);
 }
 
-/// Whether what the body read of its inputs' strides, history, values and gradients is so still.
+/// Whether what the body read of its inputs' strides, history and gradients is so still.
 /// `inputs`: how many have strides to compare, of the slots and then the captures.
 template <class Input>
 bool reads_hold(const Signature &signature, std::size_t inputs, const Input &input) {
@@ -77,9 +77,6 @@ bool reads_hold(const Signature &signature, std::size_t inputs, const Input &inp
                       i < slots ? signature.slots[i] : signature.captures[i - slots].meta,
                       input(i)))
         return false;
-  for (const ValueGuard &guard : signature.values)
-    if (!holds(guard, input(guard.input)))
-      return false;
   for (const GradRead &read : signature.grads)
     if (grad_state(input(read.input)) != read.state)
       return false;

@@ -13,8 +13,6 @@ void Scope::prepare_call(const std::vector<at::Tensor> &inputs) {
   record_modes();
   for (const at::Tensor &t : inputs)
     know(t);
-  if (inputs_)
-    inputs_->before_call();
 }
 
 void Scope::record_call(c10::intrusive_ptr<Callback> callback,

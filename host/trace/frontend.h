@@ -1,7 +1,6 @@
 #pragma once
 
 #include "event/event.h"
-#include "trace/value_reads.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -55,7 +54,9 @@ public:
   /// The path by which the body may reach `tensor` besides; empty: none.
   virtual std::string path_of(const at::Tensor & /*tensor*/) { return {}; }
 
-  virtual ValueReads value_reads() const { return ValueReads::trace; }
+  /// Whether a read of a value gives a traced number (numbers.h), or checks the value; else it
+  /// raises.
+  virtual bool traces_reads() const { return true; }
 
   /// A trace can't be right, for the reason `why`, at here(). Whether the body continues without
   /// being recorded, from that place on.

@@ -68,8 +68,6 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
       return;
     if (dynamic_sizes && dynamic_sizes->is_size(t))
       dynamic_sizes->specialize(t, "torch.tensor() of a size");
-    else if (reads && !rejects_reads())
-      read(t, op.schema().name(), true);
     else if (reads)
       reject_read(&t, op.schema().name(), frontend_.here());
   });
@@ -110,12 +108,6 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
       return under_way_.resize(std::min(under_way_.size(), static_cast<std::size_t>(op_depth())));
     reject_read(op, stack);
   }
-  if (stale_stash_ && !dynamic_sizes && op_depth() == 0) {
-    clear_argument_stash(); // the number was read: it is a constant here
-    stale_stash_ = false;
-  }
-  if (inputs_)
-    inputs_->before(op, stack);
   if (dynamic_sizes && op_depth() == 0) {
     reading_size_ = false;
     dynamic_sizes->settle();
@@ -238,7 +230,7 @@ void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) 
 void Scope::check_sizes(const at::Tensor &t, const std::string &what) {
   if (exact(t))
     return;
-  if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
+  if (!traces_reads_ || without_data() || shapes::is_fake_tensor(t))
     reject_sizes(what);
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
@@ -423,8 +415,6 @@ void Scope::know(const at::Tensor &t) {
   note_outside(t);
   if (witness_)
     witness_->met(t);
-  if (inputs_)
-    inputs_->met(t);
 }
 
 void Scope::repeat_rejection() const {
@@ -453,8 +443,6 @@ void Scope::close() {
     reject(Rejection::trace, raised);
   if (dynamic_sizes)
     dynamic_sizes->finish();
-  if (inputs_)
-    result.values = std::move(inputs_->guards);
   if (const auto problem = at_call_.left_switched(); !problem.empty())
     reject(Rejection::trace, fmt::format("the body ends in a region that it has opened ({}). "
                                          "Use a `with` statement, which ends in the body.",

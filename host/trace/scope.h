@@ -19,7 +19,6 @@
 #include "trace/reshapes.h"
 #include "trace/saves.h"
 #include "trace/tracer.h"
-#include "trace/value_reads.h"
 #include "trace/witness.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -55,14 +54,12 @@ public:
   Scope(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic, Frontend &frontend,
         Witness *witness)
       : frontend_(frontend), witness_(witness), slots_(slots), names_(dynamic.names),
-        reads_as_(frontend.value_reads()) {
+        traces_reads_(frontend.traces_reads()) {
     for (const at::Tensor &t : slots)
       note_outside(t);
     if (witness_)
       for (const at::Tensor &t : slots)
         witness_->met(t);
-    if (reads_as_ == ValueReads::guard)
-      inputs_.emplace(slots);
     if (!dynamic.dimensions.empty() || !dynamic.captures.empty())
       dynamic_sizes.emplace(slots, dynamic, frontend, result, [this](const std::string &what) {
         reject(Rejection::value_read, what);
@@ -103,7 +100,7 @@ public:
   void forget_casts() { trace::forget_casts(frontend_); }
   /// The source range of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
-  ValueReads reads_as() const { return reads_as_; }
+  bool traces_reads() const { return traces_reads_; }
   [[noreturn]] void reject(Rejection why, const std::string &what);
   [[noreturn]] void reject_sizes(const std::string &what);
   /// `what` takes `t` apart: the graph checks its sizes, if they depend on values.
@@ -122,9 +119,8 @@ public:
     raised.clear();
     numbers_read_.clear();
   }
-  /// The body reads the value of `t`. The read is unsupported, guarded or baked, as the user chose.
-  /// `as_numbers`: the body gets nothing but numbers. value_reads.cpp.
-  void read(const at::Tensor &t, const std::string &how, bool as_numbers);
+  /// The body reads the value of `t` in a way that a graph cannot repeat. value_reads.cpp.
+  [[noreturn]] void reject_read(const at::Tensor *t, const std::string &how, const Site &where);
   /// After the body: balances modes, and raises again for an unsupported step whose error the body
   /// swallowed.
   void close();
@@ -249,11 +245,6 @@ private:
   void keep_non_blocking(const jit::Node *before);
   void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
   [[noreturn]] void reject_read(const c10::OperatorHandle &op, const jit::Stack &stack);
-  [[noreturn]] void reject_read(const at::Tensor *t, const std::string &how, const Site &where);
-  [[noreturn]] void reject_guard(const std::string &what, const std::string &how,
-                                 const std::string &why);
-  void guard(const at::Tensor &t, const std::string &how);
-  void bake(const at::Tensor &t, const std::string &how);
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
   void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -261,7 +252,6 @@ private:
   void insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected);
   void check_parts(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
-  bool rejects_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
@@ -293,19 +283,17 @@ private:
   Frontend &frontend_;
   Witness *const witness_; ///< null: none
   const std::vector<at::Tensor> slots_;
-  const std::vector<std::string> names_; ///< of the slots
-  const ValueReads reads_as_;
-  std::optional<InputReads> inputs_;             ///< where reads are guarded
+  const std::vector<std::string> names_;         ///< of the slots
+  const bool traces_reads_;                      ///< else each read raises
   std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
   std::optional<Head> head_;
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
-  std::vector<BakedRead> caught_;                                ///< see Traced::caught
+  std::vector<NotedLine> caught_;                                ///< see Traced::caught
   Saves saves_;                                                  ///< of what can be taken back
   /// Memory of what was there before. Held: a body that assigns `.data` may let go of it.
   std::unordered_map<const c10::StorageImpl *, c10::Storage> outside_;
-  ArrayMemory arrays_;       ///< that the body made tensors of
-  bool stale_stash_ = false; ///< of arguments that were read as numbers
+  ArrayMemory arrays_; ///< that the body made tensors of
   std::vector<std::pair<at::Tensor, at::Tensor>>
       substituted_; ///< by the last op, with fake tensors
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs

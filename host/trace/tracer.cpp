@@ -174,7 +174,7 @@ std::int64_t integer_now(const at::Tensor &t) {
   return t.item().toLong();
 }
 
-bool traces_reads() { return current->reads_as() == ValueReads::trace; }
+bool traces_reads() { return current->traces_reads(); }
 void reject_read(const std::string &what) { current->reject(Rejection::value_read, what); }
 void reject(Rejection why, const std::string &message) { current->reject(why, message); }
 void repeat_rejection() { current->repeat_rejection(); }

@@ -72,6 +72,12 @@ struct Capture {
   std::string path;  ///< Frontend::capture_path
 };
 
+/// What the body does at a line.
+struct NotedLine {
+  std::string what; ///< `random.random`
+  Site where;
+};
+
 struct Traced {
   /// Inputs: slots, captures.
   /// Outputs: those of the body.
@@ -87,13 +93,11 @@ struct Traced {
   /// The dynamic dimensions of captures, which are inputs past the slots.
   std::vector<DynamicDimensions::Dimension> dynamic_captures;
   std::vector<SpecializedDimension> specialized;
-  std::vector<ValueGuard> values; ///< of inputs, that the body read
-  std::vector<GradRead> grads;    ///< of inputs, as they were before the call
+  std::vector<GradRead> grads; ///< of inputs, as they were before the call
   std::vector<CheckedNumber> checked;
-  std::vector<BakedRead> baked;
-  std::vector<BakedRead> caught;  ///< ops that some values make raise, in a `try`
-  std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
-  std::vector<BakedRead> edited;  ///< code whose file says something else now
+  std::vector<NotedLine> caught;  ///< ops that some values make raise, in a `try`
+  std::vector<NotedLine> draws;   ///< of random numbers that are not torch's
+  std::vector<NotedLine> edited;  ///< code whose file says something else now
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
 
@@ -156,10 +160,9 @@ class PausedWithData : Paused {
 /// The integer in `t`, which no node reads. Requires: it has data.
 std::int64_t integer_now(const at::Tensor &t);
 
-/// A read that no op shows (tolist, numpy, data_ptr ...) is unsupported, guarded or baked, as the
-/// user chose. `as_numbers`: the body gets nothing but numbers. Requires: recording().
-void read_values(const at::Tensor &t, const std::string &how, bool as_numbers);
-/// Whether item() gives a number of the graph (ValueReads::trace). Requires: active().
+/// Raises for a read that no op shows (tolist, numpy, data_ptr ...). Requires: recording().
+[[noreturn]] void reject_read(const at::Tensor &t, const std::string &how);
+/// Whether item() gives a number of the graph (value_reads="trace"). Requires: active().
 bool traces_reads();
 /// Raises for a read of what differs at each call (_version). Requires: recording().
 [[noreturn]] void reject_read(const std::string &what);

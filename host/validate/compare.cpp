@@ -1,7 +1,7 @@
 #include "validate/compare.h"
 
+#include "signature/signature.h"
 #include "signature/tensor_meta.h"
-#include "signature/value_guard.h"
 #include "trace/op_hook.h"
 
 #include <ATen/ops/equal.h>
@@ -48,6 +48,18 @@ template <class T> std::string text_of(const T &value) {
 
 std::string text_of(bool value) { return value ? "True" : "False"; }
 
+std::string text_of(const c10::Scalar &element) {
+  if (element.isBoolean())
+    return text_of(element.toBool());
+  if (element.isFloatingPoint())
+    return text(Signature(), {.kind = Kind::real, .payload = {.real = element.toDouble()}});
+  if (element.isComplex()) {
+    const auto z = element.toComplexDouble();
+    return fmt::format("({}{:+}j)", z.real(), z.imag());
+  }
+  return std::to_string(element.toLong());
+}
+
 std::string both(const std::string &graph, const std::string &body) {
   return graph + " in the graph, " + body + " in the body";
 }
@@ -90,7 +102,7 @@ std::string first_of(const at::Tensor &differs, const at::Tensor &graph, const a
     a = a.select(0, at.back());
     b = b.select(0, at.back());
   }
-  const std::string values = both(text(guard_of(0, a)), text(guard_of(0, b)));
+  const std::string values = both(text_of(a.item()), text_of(b.item()));
   if (at.empty())
     return "value " + values;
   return fmt::format("element ({}{}): {}", fmt::join(at, ", "), at.size() == 1 ? "," : "", values);

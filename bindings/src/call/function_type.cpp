@@ -79,16 +79,16 @@ validate::Policy policy_of(long long validate) {
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None, autograph, value_reads, validate, goes_on, optimize)
+//          declaration or None, autograph, traces_reads, validate, goes_on, optimize)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0, goes_on = 0, optimize = 0;
+  int line = 0, watch = 1, reduces = 0, autograph = 1, traces_reads = 1, goes_on = 0, optimize = 0;
   unsigned long long site_key = 0, limit = 0;
   long long validate = 0; // 0: never; -1: at traces; N: and every N hits
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiLpi", &callable, &PyList_Type, &parameters, &empty,
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOppLpi", &callable, &PyList_Type, &parameters, &empty,
                         &name, &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
-                        &autograph, &value_reads, &validate, &goes_on, &optimize))
+                        &autograph, &traces_reads, &validate, &goes_on, &optimize))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -105,7 +105,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->watch = watch;
     f->autograph = autograph;
     f->stance = goes_on ? Stance::eager_on_error : Stance::trace;
-    f->value_reads = static_cast<trace::ValueReads>(value_reads);
+    f->traces_reads = traces_reads;
     f->core = std::make_unique<FunctionCore>(std::move(identity), limit, report::ledger(),
                                              policy_of(validate));
     Py_XSETREF(cast(self)->arguments, Py_NewRef(args));

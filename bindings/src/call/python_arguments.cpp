@@ -121,11 +121,10 @@ bool PythonTrace::adapt() {
   }
   if (!function_.declaration)
     return call_.convert_arrays();
-  const bool reads = function_.value_reads == trace::ValueReads::trace ||
-                     function_.value_reads == trace::ValueReads::guard;
-  call_.may_specialize = reads && call_.may_specialize != trace::MaySpecialize::none
-                             ? trace::MaySpecialize::reads
-                             : trace::MaySpecialize::none;
+  call_.may_specialize =
+      function_.traces_reads && call_.may_specialize != trace::MaySpecialize::none
+          ? trace::MaySpecialize::reads
+          : trace::MaySpecialize::none;
   const Owned made(function_.declaration->convert(function_.binder, bound_));
   if (!made)
     return false;

@@ -121,7 +121,7 @@ namespace {
 /// Whether the body read more of its inputs than what each call compares.
 bool reads_inputs(const Signature &signature) {
   return !signature.conditions.empty() || signature.reads_strides || signature.reads_leaf ||
-         !signature.values.empty() || !signature.grads.empty();
+         !signature.grads.empty();
 }
 
 [[gnu::noinline]] bool inputs_fit(const Signature &signature, const GraphInputs &inputs) {

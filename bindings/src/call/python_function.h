@@ -31,8 +31,8 @@ struct PythonFunction {
   std::string name;   ///< for messages: `step (train.py:12)`
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
-  bool watch; ///< Python values that the trace read are part of the signature
-  trace::ValueReads value_reads = trace::ValueReads::trace;
+  bool watch;                    ///< Python values that the trace read are part of the signature
+  bool traces_reads = true;      ///< else value_reads="error"
   Stance stance = Stance::trace; ///< of its calls, where the process and the thread leave it open
   bool autograph = true;         ///< control flow on tensors becomes the graph's
   bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up

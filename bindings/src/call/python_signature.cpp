@@ -76,9 +76,6 @@ void PythonTrace::current_guards(const Specialization &specialization, Signature
   const auto input = [&](std::uint32_t index, const std::vector<PyObject *> &given) {
     return given.size() != count ? nullptr : index < count ? given[index] : tensors[index - count];
   };
-  for (const ValueGuard &guard : specialization.signature.values)
-    if (PyObject *t = input(guard.input, slots))
-      signature.values.push_back(current_value(guard, THPVariable_Unpack(t)));
   for (const GradRead &read : specialization.signature.grads)
     if (PyObject *t = input(read.input, flattened_.tensors))
       signature.grads.push_back(current_grad(read, THPVariable_Unpack(t)));
@@ -101,22 +98,11 @@ GradRead PythonTrace::current_grad(const GradRead &read, const at::Tensor &t) co
   return {read.input, grad_state(t)};
 }
 
-/// Not known where `t` has no values, or too many.
-ValueGuard PythonTrace::current_value(const ValueGuard &guard, const at::Tensor &t) const {
-  for (const auto &[read, value] : read_)
-    if (read.is_same(t))
-      return value;
-  if (can_be_guarded(t))
-    return guard_of(guard.input, t);
-  return {guard.input, guard.dtype, guard.scalar, {}, {}};
-}
-
 TraceSession::Surroundings PythonTrace::surroundings(const Specialization &specialization) {
   const Signature &signature = specialization.signature;
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   const auto &given = flattened_;
-  const bool simple =
-      state.roots == given.roots.size() && signature.values.empty() && signature.grads.empty();
+  const bool simple = state.roots == given.roots.size() && signature.grads.empty();
   const auto of_user = [](const Node &node) { return node.kind == Kind::custom; };
   if (!simple || std::any_of(signature.nodes.begin(), signature.nodes.end(), of_user))
     return Surroundings::unknown;

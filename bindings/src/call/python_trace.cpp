@@ -46,10 +46,10 @@ bool is_rejection_set() {
 
 /// Draws of the user's own code. Hits do not make them, and a warning says so. The user can't
 /// change what a library draws, so a trace with such draws serves its call alone.
-std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> &draws,
+std::vector<trace::NotedLine> draws_of_user(const std::vector<trace::NotedLine> &draws,
                                             Recorder &recorder) {
-  std::vector<trace::BakedRead> users;
-  for (const trace::BakedRead &draw : draws) {
+  std::vector<trace::NotedLine> users;
+  for (const trace::NotedLine &draw : draws) {
     const py::str file(draw.where.file);
     if (!draw.where.inside.empty() || origin_of_file(file.ptr()) == Origin::package)
       recorder.paths().serves_once(
@@ -318,7 +318,6 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   state->does_more = state->rebinds || state->guards->hands_out();
   state->containers = std::move(uses_);
   state->calls = callbacks_of(*traced.graph->block());
-  baked_ = traced.baked;
   edited_ = traced.edited;
   caught_ = traced.caught;
   for (const UnknownCall &call : recorder_->unknown_calls())
@@ -329,8 +328,6 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
     return i < slots ? THPVariable_Unpack(flattened_.tensors[i])
                      : traced.captures[i - slots].tensor;
   };
-  for (const ValueGuard &guard : signature.values)
-    read_.emplace_back(input(guard.input), guard);
   for (const GradRead &read : signature.grads)
     grads_read_.emplace_back(input(read.input), read.state);
   signature.guarded = state->guards->recorded(signature.atoms);

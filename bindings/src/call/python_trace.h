@@ -94,7 +94,7 @@ public:
   Site catches() override;
   bool acts_on_raise() override;
   std::string why_not_staged() override;
-  trace::ValueReads value_reads() const override { return function_.value_reads; }
+  bool traces_reads() const override { return function_.traces_reads; }
   bool goes_on(trace::Rejection why) override;
   bool serves_once(const std::string &what) override;
   std::string capture_path(const at::Tensor &tensor) override;
@@ -104,10 +104,9 @@ public:
 
 private:
   /// What `guard` would be for `t` now, or was before if this call's trace read it.
-  ValueGuard current_value(const ValueGuard &guard, const at::Tensor &t) const;
   GradRead current_grad(const GradRead &read, const at::Tensor &t) const;
   bool warn_side_effects();
-  bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+  bool warn_once(const std::vector<trace::NotedLine> &list, const std::string &kind,
                  std::string_view message);
   PyObject *call_with_placeholders();
   Signature flatten_as(UserValues &values, Flattened &found);
@@ -161,12 +160,11 @@ private:
   std::vector<Node> nodes_;        ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
-  std::vector<trace::BakedRead> baked_, draws_, edited_, caught_, unknown_;
+  std::vector<trace::NotedLine> draws_, edited_, caught_, unknown_;
   /// How paths through objects begin whose types give their tensors: these are inputs as such.
   std::vector<std::string> gives_tensors_;
   std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them
   /// What the body read, of tensors that it may have changed since.
-  std::vector<std::pair<at::Tensor, ValueGuard>> read_;
   std::vector<std::pair<at::Tensor, GradState>> grads_read_;
 };
 

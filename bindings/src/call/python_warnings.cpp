@@ -13,10 +13,6 @@ namespace tracehost::python {
 
 bool PythonTrace::warn() {
   return warn_side_effects() &&
-         warn_once(baked_, "baked ",
-                   "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
-                   "calls use it even if the value has changed. Use \"guard\" for a graph for "
-                   "each value of an input, or keep the computation in tensors.") &&
          warn_once(draws_, "draws ",
                    "{} uses {} at {} while it is traced: later calls draw nothing, and use "
                    "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
@@ -38,9 +34,9 @@ bool PythonTrace::warn() {
 
 /// A TraceWarning for each line at which the body did such a thing. `message`: with the places of
 /// the Function, the thing and the line.
-bool PythonTrace::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+bool PythonTrace::warn_once(const std::vector<trace::NotedLine> &list, const std::string &kind,
                             std::string_view message) {
-  for (const trace::BakedRead &one : list) {
+  for (const trace::NotedLine &one : list) {
     const std::string where = text(one.where);
     if (function_.warned.insert(kind + where).second &&
         PyErr_WarnEx(errors().trace_warning,

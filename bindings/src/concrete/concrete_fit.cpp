@@ -42,14 +42,6 @@ bool sizes_are(const TensorMeta &meta, PyObject *tensor) {
   return true;
 }
 
-/// A trace around the call has to allow the read, too.
-bool has_value(const ValueGuard &guard, const at::Tensor &t) {
-  if (trace::recording())
-    trace::read_values(t, "a graph for one value", true);
-  const trace::Paused paused;
-  return holds(guard, t);
-}
-
 bool reads_capture(const SizeCondition &condition, std::size_t slots) {
   return std::any_of(
       condition.expression.begin(), condition.expression.end(), [&](const SizeTerm &term) {
@@ -103,11 +95,6 @@ bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
     if (!reads_capture(condition, given.tensors.size()) && !tracehost::holds(condition, sizes))
       return reject_value(why, fmt::format("the graph is for sizes where {} ({})",
                                            text(condition, signature()), condition.where));
-  for (const ValueGuard &guard : signature().values)
-    if (guard.input < given.tensors.size() && !has_value(guard, slot(guard.input)))
-      return reject_value(why, fmt::format("the graph is for {} = {} ({})",
-                                           signature().input_path(guard.input), text(guard),
-                                           guard.where));
   return true;
 }
 

@@ -132,10 +132,9 @@ PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, 
   return asked ? plain_property(original, name, asked.get(), value) : nullptr;
 }
 
-PyObject *memory_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
-                        PyObject *kwnames) {
-  trace::read_values(THPVariable_Unpack(args[0]), std::string("Tensor.") + name, false);
-  return plain_method(original, name, args, nargsf, kwnames);
+/// Shares the tensor's memory, or copies it: numpy(), data_ptr(), storage().
+PyObject *memory_method(PyObject *, const char *name, Args args, std::size_t, PyObject *) {
+  trace::reject_read(THPVariable_Unpack(args[0]), std::string("Tensor.") + name);
 }
 
 /// Whether the number is an int past 63 bits: one of uint64, which no number of a graph can be.
@@ -161,32 +160,13 @@ PyObject *item_method(PyObject *original, const char *, Args args, std::size_t n
   return PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
-PyObject *tolist_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+PyObject *tolist_method(PyObject *, const char *, Args args, std::size_t nargsf,
                         PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
   const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
   if (alone && trace::traces_reads() && can_be_listed(t))
     return read_numbers(t);
-  trace::read_values(t, "Tensor.tolist", true);
-  return plain_method(original, name, args, nargsf, kwnames);
-}
-
-/// Gives the array of a copy, and the array is read-only, because an array shares its tensor's
-/// memory.
-PyObject *array_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
-                       PyObject *kwnames) {
-  const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::read_values(t, std::string("Tensor.") + name, true);
-  const trace::Paused paused;
-  const std::size_t count = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)) +
-                            (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
-  const Owned copy(THPVariable_Wrap(t.clone()));
-  std::vector<PyObject *> own(args, args + count);
-  own[0] = copy.get();
-  Owned array(PyObject_Vectorcall(original, own.data(),
-                                  static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)), kwnames));
-  const Owned done(array ? PyObject_CallMethod(array.get(), "setflags", "O", Py_False) : nullptr);
-  return done ? array.release() : nullptr;
+  trace::reject_read(t, "Tensor.tolist");
 }
 
 /// For memory that the body made, the version counts only the body's own writes.
@@ -322,10 +302,9 @@ PyObject *repr_method(PyObject *original, const char *, Args args, std::size_t n
   if (!recorder || !trace::recording() || is_for_people())
     return described(args[0]);
   const at::Tensor &t = THPVariable_Unpack(args[0]);
-  if (trace::traces_reads() && !trace::without_data() && !shapes::is_fake_tensor(t))
-    recorder->paths().serves_once("makes a text of a tensor at " + line());
-  else
-    trace::read_values(t, "Tensor.__repr__", true); // raises where it has no values
+  if (!trace::traces_reads() || trace::without_data() || shapes::is_fake_tensor(t))
+    trace::reject_read(t, "Tensor.__repr__");
+  recorder->paths().serves_once("makes a text of a tensor at " + line());
   return plain_text(original, args, nargsf, kwnames);
 }
 
@@ -365,10 +344,8 @@ void install_tensor_patches() {
     forward_method(type, name, numel_method);
   forward_method(type, "item", item_method);
   forward_method(type, "tolist", tolist_method);
-  for (const char *name : {"numpy", "__array__"})
-    forward_method(type, name, array_method);
-  for (const char *name : {"data_ptr", "untyped_storage", "_typed_storage", "storage", "__dlpack__",
-                           "__reduce_ex__", "__deepcopy__"})
+  for (const char *name : {"numpy", "__array__", "data_ptr", "untyped_storage", "_typed_storage",
+                           "storage", "__dlpack__", "__reduce_ex__", "__deepcopy__"})
     forward_method(type, name, memory_method);
   for (const char *name : {"register_hook", "register_post_accumulate_grad_hook"})
     forward_method(type, name, unrecorded_method);

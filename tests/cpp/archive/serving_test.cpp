@@ -55,9 +55,6 @@ std::vector<Made> graphs() {
   all.push_back(made("any rows", [](auto &s) { s.signature.slots[0].make_dynamic(0); }));
   all.push_back(made("reads strides", [](auto &s) { s.signature.reads_strides = true; }));
   all.push_back(made("reads leaf", [](auto &s) { s.signature.reads_leaf = true; }));
-  all.push_back(made("reads values", [](auto &s) {
-    s.signature.values = {guard_of(0, at::ones({2, 3}))};
-  }));
   all.push_back(made("reads .grad", [](auto &s) {
     s.signature.grads = {{0, grad_state(at::ones({2, 3}))}};
   }));

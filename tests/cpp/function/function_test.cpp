@@ -382,7 +382,7 @@ protected:
                                        starts += std::string_view(op.name()) == "aten::exp" ? 1 : 0;
                                        return std::unique_ptr<at::ObserverContext>();
                                      }).scopes({at::RecordScope::FUNCTION}));
-    static_cast<test::FakeFrontend &>(body.frontend()).reads = trace::ValueReads::trace;
+    static_cast<test::FakeFrontend &>(body.frontend()).reads = true;
   }
   ~ChoiceTest() override { at::removeCallback(counting); }
   /// What the call does, and how often it computes `exp`.

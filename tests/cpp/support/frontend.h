@@ -26,7 +26,7 @@ public:
     trace::Rejection why;
   };
 
-  trace::ValueReads value_reads() const override { return reads; }
+  bool traces_reads() const override { return reads; }
   Site here() override { return {"/home/user/net.py", line}; }
   /// Each op is called by another one.
   trace::Instruction instruction() override { return {this, ++instructions_}; }
@@ -43,7 +43,7 @@ public:
 
   bool goes_on(trace::Rejection why) override { return go_on && go_on(why); }
 
-  trace::ValueReads reads = trace::ValueReads::error;
+  bool reads = false; ///< gives a number of the graph; else it raises
   int line = 12;
   /// Whether an unsupported body continues without a graph.
   std::function<bool(trace::Rejection)> go_on;

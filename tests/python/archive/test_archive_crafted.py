@@ -301,6 +301,20 @@ def test_a_graph_is_of_one_specialization(path):
     )
 
 
+def test_a_graph_for_one_value_of_an_input(path):
+    """Of value_reads="guard", which 0.1 had."""
+    parts = records(path.read_bytes())
+    manifest = json.loads(parts[MANIFEST])
+    guard = {"input": 0, "dtype": "int64", "scalar": True, "bytes": "00" * 8, "where": "net.py:1"}
+    manifest["functions"][0]["specializations"][0]["values"] = [guard]
+    parts[MANIFEST] = json.dumps(manifest).encode()
+    path.write_bytes(with_hash(packed(parts)))
+    assert error(path) == (
+        "it has a graph for one value of an input, which this version cannot compare. Trace it again "
+        'without value_reads="guard", and save that.'
+    )
+
+
 @pytest.mark.parametrize("name", [b"x", b"aten::", b"::add", b"aten::a\0b", b"aten::a b", b"aten::add::b"])  # fmt: skip
 def test_names_that_no_operator_has(path, name):
     rewritten(path, lambda r: op_of(r, b"aten::matmul", name=name))

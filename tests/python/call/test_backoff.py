@@ -110,14 +110,6 @@ def test_arguments_that_look_the_same_are_traced():
     assert f.tracing_count() == 2 * (BEFORE + 3)
 
 
-def test_guarded_values_of_tensors_are_traced():
-    f = tracehost.function(lambda x, n: x[: int(n)], value_reads="guard")
-    x = torch.arange(20.0)
-    for n in range(BEFORE + 3):
-        assert torch.equal(f(x, torch.tensor(n)), x[:n])
-    assert f.tracing_count() == BEFORE + 3
-
-
 def test_outcomes_of_a_read_are_no_reason():
     """A number that the body reads has limits of its own."""
 

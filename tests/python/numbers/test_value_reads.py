@@ -1,4 +1,4 @@
-"""value_reads: a traced value read as a number raises, is guarded, or baked with a warning; never silent."""
+"""value_reads="error": each read of a traced value raises, with its line."""
 
 import bisect
 import copy
@@ -6,7 +6,6 @@ import json
 import math
 import operator
 import statistics
-import warnings
 
 import numpy as np
 import pytest
@@ -97,54 +96,12 @@ def test_a_read_can_be_an_error(name, autograph):
     assert f.tracing_count() == 0 and f.stats()["live"] == 0
 
 
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_read_of_an_input_is_guarded(name):
-    body = returning(NUMBERS[name])
-    f = tracehost.function(body, value_reads="guard")
-    for count, value in [(1, 2), (1, 2), (2, 5), (2, 2), (2, 5), (3, 3)]:
-        n = torch.tensor(value)
-        assert_same(f(n), body(n))
-        assert f.tracing_count() == count
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_can_not_be_guarded_is_an_error_that_says_why(name):
-    read = OTHERS[name]
-    f = tracehost.function(returning(read), value_reads="guard")
-    with pytest.raises(tracehost.ValueReadError) as error:
-        f(N)
-    assert f" at test_value_reads.py:{read.__code__.co_firstlineno}, " in str(error.value)
-    assert f.tracing_count() == 0
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_baked_read_warns_and_keeps_the_value(name):
-    read = NUMBERS[name]
-    body = returning(read)
-    f = tracehost.function(body, value_reads="bake")
-    with pytest.warns(tracehost.TraceWarning) as seen:
-        assert_same(f(N), body(N))
-    seen = [
-        w for w in seen if w.category is tracehost.TraceWarning
-    ]  # on a busy machine the traces cost enough for another
-    assert len(seen) == 1
-    assert f"test_value_reads.py:{read.__code__.co_firstlineno}" in str(seen[0].message)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert_same(f(torch.tensor(5)), (read(N), torch.tensor(10)))
-    assert f.tracing_count() == 1
-
-
 def test_range_of_a_tensor_in_code_that_is_not_staged():
     def body(n):
         return [i * i for i in range(n)], n * 2
 
     with pytest.raises(tracehost.ValueReadError, match="the value of 'n'"):
         tracehost.function(body, autograph=False, value_reads="error")(N)
-    f = tracehost.function(body, autograph=False, value_reads="guard")
-    for count, value in [(1, 2), (2, 5), (2, 2)]:
-        assert_same(f(torch.tensor(value)), body(torch.tensor(value)))
-        assert f.tracing_count() == count
 
 
 def scaled(x, n):
@@ -157,214 +114,25 @@ def test_the_error_names_the_input_and_the_remedies():
     assert str(error.value) == (
         f"the body reads the value of 'n' (aten::item) at {place(scaled)}, which a graph can't "
         "repeat. Keep the computation in tensors (torch.where, masks; under autograph, if, while "
-        'and range() take tensors), have a graph for each value (value_reads="guard"), or move the '
-        "read out of the function."
+        "and range() take tensors), or move the read out of the function."
     )
 
 
-def test_the_errors_of_guard_say_what_it_can_not_do():
-    def computed(x, n):
-        return x * int(n + 1)
-
-    def changed(x, n):
-        n.add_(1)
-        return x * int(n)
-
-    def large(x, n):
-        return x * sum(x.tolist())
-
-    def message(body, *args):
-        with pytest.raises(tracehost.ValueReadError) as error:
-            tracehost.function(body, value_reads="guard")(*args)
-        return str(error.value)
-
-    assert "the value of a tensor that it computes (aten::item) at test_value_reads.py:" in message(
-        computed, X, N
-    )
-    assert "compare only the values of what is passed or captured, before the graph runs." in (
-        message(computed, X, N)
-    )
-    assert "the value of 'n' (aten::item)" in message(changed, X, torch.tensor(1))
-    assert ", after it may have been changed, and " in message(changed, X, torch.tensor(1))
-    assert (
-        ', 65 numbers, and value_reads="guard" compares at most 64 of a tensor at each call. '
-        in message(large, torch.ones(65), N)
-    )
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda x: x.add_(1),
-        lambda x: x[1:].zero_(),
-        lambda x: x.view(-1).mul_(2),
-        lambda x: torch.add(x, 1, out=x),
-        lambda x: x.copy_(x + 1),
-    ],
-)
-def test_an_input_that_an_op_has_changed_is_not_guarded(change):
-    def body(x):
-        change(x)
-        return x * sum(x.tolist())
-
-    for guard in (torch.no_grad(), torch.inference_mode()):
-        with guard, pytest.raises(tracehost.ValueReadError, match="after it may have been changed"):
-            tracehost.function(body, value_reads="guard")(torch.ones(3))
-
-
-def test_running_statistics_count_as_changed():
-    norm = torch.nn.BatchNorm1d(2)
-
-    def body(x):
-        y = norm(x)
-        return y * norm.running_mean.tolist()[0]
-
-    with pytest.raises(tracehost.ValueReadError, match="after it may have been changed"):
-        tracehost.function(body, value_reads="guard")(torch.randn(4, 2))
-
-
-def test_an_input_that_is_changed_after_the_read_is_guarded_by_what_was_read():
-    def body(x, n):
-        k = int(n)
-        n.add_(1)
-        return x * k
-
-    f = tracehost.function(body, value_reads="guard")
-    n = torch.tensor(1)
-    assert [f(X, n)[0].item() for _ in range(3)] == [1.0, 2.0, 3.0]
-    assert n.item() == 4 and f.tracing_count() == 3
-    assert f(X, torch.tensor(2))[0].item() == 2.0 and f.tracing_count() == 3
-    (cause,) = [e.causes[0] for e in tracehost.events() if e.signature.endswith("n: int64[] = 3)")][
-        -1:
-    ]
-    assert cause.endswith("is 3")
-
-
-def test_a_captured_value_is_guarded():
-    steps = torch.tensor(2)
-    f = tracehost.function(lambda x: x * int(steps), value_reads="guard")
-    assert_same(f(X), X * 2)
-    steps.fill_(5)
-    assert_same(f(X), X * 5)
-    steps.fill_(2)
-    assert_same(f(X), X * 2)
-    assert f.tracing_count() == 2
-
-
-def test_arrays_and_lists_are_compared_element_by_element():
-    def body(x, w):
-        return x * sum(w.tolist()) + float(w.numpy().max())
-
-    f = tracehost.function(body, value_reads="guard")
-    for count, w in [(1, [1.0, 2.0]), (1, [1.0, 2.0]), (2, [2.0, 1.0]), (2, [1.0, 2.0])]:
-        w = torch.tensor(w)
-        assert_same(f(X, w), body(X, w))
-        assert f.tracing_count() == count
-    base = torch.tensor([[1.0, 9.0], [2.0, 9.0]])
-    assert_same(f(X, base[:, 0].contiguous()), body(X, base[:, 0]))
-    assert f.tracing_count() == 2
-
-
-def test_nan_equals_itself_and_zeros_differ():
-    f = tracehost.function(lambda x, a: x * math.copysign(2, a), value_reads="guard")
-    for count, value in [(1, math.nan), (1, math.nan), (2, 0.0), (3, -0.0), (3, 0.0)]:
-        f(X, torch.tensor(value))
-        assert f.tracing_count() == count
-
-
-def test_an_array_can_not_be_written_to():
-    def body(x):
-        x.numpy()[0] = 5
-        return x * 2
-
-    with pytest.raises(ValueError, match="read-only"):
-        tracehost.function(body, value_reads="guard")(torch.ones(3))
-
-
-def test_no_read_no_guard():
-    f = tracehost.function(lambda x, n: x * n, value_reads="guard")
-    for value in (1, 2, 3):
-        f(X, torch.tensor(value))
-    assert f.tracing_count() == 1
-
-
-def test_explain_and_events_name_the_read():
-    f = tracehost.function(scaled, value_reads="guard")
-    f(X, torch.tensor(3))
-    explained = f.explain(X, torch.tensor(5))
-    assert not explained.hit
-    assert [str(d) for d in explained.differences] == ["n: 3 -> 5 (read)"]
-    assert f.explain(X, torch.tensor(3)).hit
-    f(X, torch.tensor(5))
-    assert tracehost.events()[-1].causes == (f"the value of 'n' at {place(scaled)} was 3, is 5",)
-    assert [s.signature for s in f.specializations()] == [
-        "(x: float32[3], n: int64[] = 3)",
-        "(x: float32[3], n: int64[] = 5)",
-    ]
-
-
-def test_many_values_are_told_by_a_retrace_warning():
-    def repeated(x, n):
-        return x * int(n)  # here
-
-    f = tracehost.function(repeated, value_reads="guard")
-    with pytest.warns(tracehost.RetraceWarning) as seen:
-        for value in range(6):
-            f(X, torch.tensor(value))
-    assert (
-        f"the value of 'n' at {place(repeated)} took 5 values (0, 1, 2, 3, 4), each with a"
-        in str(seen[0].message)
-    )
-
-
-def test_a_request_from_specs_has_no_values():
-    f = tracehost.function(scaled, value_reads="guard")
-    spec = tracehost.TensorSpec([], torch.int64)
-    f(X, torch.tensor(3))
-    with pytest.raises(tracehost.ValueReadError, match="where it has no data"):
-        f.get_concrete_function(tracehost.TensorSpec([3]), spec)
-
-
-@pytest.mark.parametrize("value_reads", ["trace", "guard"])
-def test_a_declared_size_that_is_read_is_one_trace_a_size(value_reads):
+def test_a_declared_size_that_is_read_is_one_trace_a_size():
     def body(x):
         return x * len(list(range(x.shape[0])))
 
     spec = [tracehost.TensorSpec([None], torch.float32)]
     with pytest.raises(tracehost.ValueReadError):
         tracehost.function(body, input_signature=spec, value_reads="error")(X)
-    f = tracehost.function(body, input_signature=spec, value_reads=value_reads)
+    f = tracehost.function(body, input_signature=spec)
     for count, size in [(1, 3), (1, 3), (2, 4), (2, 3), (2, 4)]:
         assert_same(f(torch.ones(size)), body(torch.ones(size)))
         assert f.tracing_count() == count
 
 
-def test_baking_warns_once_a_line_and_function():
-    def body(x, n):
-        a = x * int(n) + float(n)  # here
-        return a
-
-    f = tracehost.function(body, value_reads="bake")
-    with pytest.warns(tracehost.TraceWarning) as seen:
-        f(X, torch.tensor(3))
-        f(torch.ones(4), torch.tensor(3))
-    first = body.__code__.co_firstlineno
-    assert [str(w.message) for w in seen] == [
-        f"body (test_value_reads.py:{first}) reads the value of 'n' (aten::item), 3 at {place(body)}, "
-        'and value_reads="bake" keeps it in the graph: later calls use it even if the value has changed. '
-        'Use "guard" for a graph for each value of an input, or keep the computation in tensors.'
-    ]
-
-
-def test_computed_values_are_baked_too():
-    f = tracehost.function(lambda x: x * x.sum().item(), value_reads="bake")
-    with pytest.warns(tracehost.TraceWarning, match=r"a traced tensor \(aten::item\), 6.0 at"):
-        assert_same(f(X), X * 6)
-    assert_same(f(X + 1), (X + 1) * 6)
-
-
 def test_sizes_are_numbers_in_every_mode():
-    for mode in ("error", "guard", "bake"):
+    for mode in ("trace", "error"):
         f = tracehost.function(
             lambda x: x * x.shape[0] + len(x) + x.numel() + x.dim(), value_reads=mode
         )
@@ -393,14 +161,12 @@ def test_print_never_fails_and_says_where_there_is_no_data(capsys):
 
 def test_the_option_is_checked_and_kept():
     with pytest.raises(ValueError) as error:
-        tracehost.function(scaled, value_reads="eager")
-    assert str(error.value) == (
-        "value_reads must be 'trace', 'error', 'guard' or 'bake', got 'eager'"
-    )
+        tracehost.function(scaled, value_reads="guard")
+    assert str(error.value) == "value_reads must be 'trace' or 'error', got 'guard'"
     with pytest.raises(ValueError):
         tracehost.function(value_reads=True)
     module = torch.nn.Linear(2, 2)
-    kept = copy.deepcopy(tracehost.function(module, value_reads="guard"))
-    assert kept is not None
-    decorated = tracehost.function(value_reads="guard")(scaled)
-    assert_same(decorated(X, N), X * 2)
+    assert copy.deepcopy(tracehost.function(module, value_reads="error")) is not None
+    decorated = tracehost.function(value_reads="error")(scaled)
+    with pytest.raises(tracehost.ValueReadError):
+        decorated(X, N)

@@ -84,7 +84,7 @@ def truth(value: Any) -> Any:
 
 
 def reads_are_rejected() -> bool:
-    """Whether the user wants no number of the graph (value_reads="error", "guard", "bake")."""
+    """Whether the user wants no number of the graph (value_reads="error")."""
     return recording() and not traces_reads()
 
 
