@@ -5,6 +5,7 @@
 #include "function/trace_session.h"
 #include "signature/difference.h"
 #include "signature/signature.h"
+#include "tape/operands.h"
 #include "trace/tracer.h"
 
 #include <algorithm>
@@ -71,14 +72,13 @@ public:
            wider;
   }
 
-  /// Hot. Whether `specialization` serves the call. Then `stack` holds its inputs: slots,
-  /// captures. Otherwise `stack` is as before. No allocation but the stack's growth, nothing
-  /// formatted.
-  virtual bool verify(Specialization &specialization, torch::jit::Stack &stack) = 0;
+  /// Hot. Whether `specialization` serves the call. Then `operands` holds its inputs: slots,
+  /// captures. Otherwise `operands` is as before. No allocation but its growth, nothing formatted.
+  virtual bool verify(Specialization &specialization, Operands &operands) = 0;
 
   /// Runs a hit's Program; a front end may drop a lock of its own around it.
-  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack) {
-    specialization.program->run(stack);
+  virtual void execute(const Specialization &specialization, Operands &operands) {
+    specialization.program->run(operands);
   }
 
   /// What a miss asks besides. Made by the call's first miss; lives as long as the call.

@@ -27,27 +27,27 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
 /// graph for another value may serve, or one more is traced, whose body raises itself. The value
 /// that the check has found chooses the next graph (program/checks.h). So the ops before a check
 /// run at most twice, however many graphs there are for other values of its number.
-FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::call(Body &body, Operands &operands,
                                          SpecializationRef &served) {
   bool tried = false; // a graph, whose check has failed
   for (;;) {
     try {
-      served = look_up(body, stack);
+      served = look_up(body, operands);
       if (served) [[likely]] {
         if (served->paused.load(std::memory_order_relaxed) && !tried && runs_body(body, *served))
             [[unlikely]] {
           served.reset();
-          stack.clear();
+          operands.clear();
           return Outcome::unserved;
         }
-        const Outcome outcome = hit(body, stack, served);
+        const Outcome outcome = hit(body, operands, served);
         if (tried) [[unlikely]]
           end_pause(body, *served);
         return outcome;
       }
       if (!tried && !body.failed.empty() && runs_body(body, *body.failed.front()))
         return Outcome::unserved; // by checks on slots
-      return miss(body, stack, served);
+      return miss(body, operands, served);
     } catch (const CheckFailed &check) { // of the one that look_up() has found now
       body.found = check.found();
     } catch (const Raised &) { // before the body's stores, which eager has made by then
@@ -59,7 +59,7 @@ FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
     }
     Program::take_failed_at();
     body.failed.push_back(served);
-    stack.clear();
+    operands.clear();
     tried = true;
   }
 }
@@ -84,19 +84,19 @@ void FunctionCore::end_pause(const Body &body, Specialization &served) const {
       one->paused.store(0, std::memory_order_relaxed);
 }
 
-FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::hit(Body &body, Operands &operands,
                                         const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
   if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]]
-    return hit_beside(body, stack, served);
+    return hit_beside(body, operands, served);
   const auto ended = [&](bool failed) {
     counters_->hits.fetch_sub(1, std::memory_order_relaxed);
     served->hits.fetch_sub(1, std::memory_order_relaxed);
     counters_->failed.fetch_add(failed, std::memory_order_relaxed);
   };
   try {
-    body.execute(*served, stack);
+    body.execute(*served, operands);
   } catch (const CheckFailed &) { // another graph serves, or is traced
     ended(false);
     throw;
@@ -120,32 +120,32 @@ namespace {
 
 /// Whether `one` fits the call, and its checks at the start of the graph hold. If the checks alone
 /// do not, it has failed.
-bool serves(Body &body, torch::jit::Stack &stack, Specialization &one,
+bool serves(Body &body, Operands &operands, Specialization &one,
             c10::SmallVector<const Specialization *, 2> &failed) {
-  if (body.has_failed(one) || !body.verify(one, stack))
+  if (body.has_failed(one) || !body.verify(one, operands))
     return false;
-  if (one.program->checks_hold(stack)) [[likely]]
+  if (one.program->checks_hold(operands.values())) [[likely]]
     return true;
   failed.push_back(&one);
-  stack.clear();
+  operands.clear();
   return false;
 }
 
 } // namespace
 
-SpecializationRef FunctionCore::look_up(Body &body, torch::jit::Stack &stack) {
+SpecializationRef FunctionCore::look_up(Body &body, Operands &operands) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t last = last_.load(std::memory_order_relaxed);
   c10::SmallVector<const Specialization *, 2> failed;
-  const auto asked = [&](Specialization &one) { return serves(body, stack, one, failed); };
+  const auto asked = [&](Specialization &one) { return serves(body, operands, one, failed); };
   const std::size_t found = body.found ? list->find(*body.found, asked) : list->find(last, asked);
   if (found == list->size() && body.found) [[unlikely]] // those left out would fail
     for (const auto &one : *list)
       if (one->program->checks().serves(*body.found) == Checks::Serves::no &&
-          serves(body, stack, *one, failed)) {
+          serves(body, operands, *one, failed)) {
         failed.push_back(one.get());
-        stack.clear();
+        operands.clear();
       }
   if (!failed.empty()) [[unlikely]]
     for (const auto &one : *list)

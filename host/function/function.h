@@ -34,8 +34,8 @@ public:
                Clock clock = &std::chrono::steady_clock::now);
 
   enum class Outcome {
-    hit,      ///< `stack` has the outputs, `served` has their structure
-    traced,   ///< `body` ran; it has kept the result, `stack` is empty
+    hit,      ///< `operands` has the outputs, `served` has their structure
+    traced,   ///< `body` ran; it has kept the result, `operands` is empty
     went_on,  ///< as traced, but the trace was abandoned or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
     undone,   ///< an op of the graph has failed; all is as before the call. The body is to run
@@ -43,7 +43,7 @@ public:
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).
   /// May run user code: Body::run, and `__eq__`.
-  Outcome call(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
+  Outcome call(Body &body, Operands &operands, SpecializationRef &served);
 
   /// The most specific Specialization whose Signature takes the call's, traced first if there is
   /// none: for calls whose tensors only stand for others (Body::run makes no real result). Such
@@ -83,12 +83,12 @@ private:
   void end_pause(const Body &body, Specialization &served) const;
   void note_abandoned(const Body &body, const Missed &missed);
   void pause(const Body &body, const Missed &missed);
-  static void note_failed_check(Body &body, torch::jit::Stack &stack);
-  SpecializationRef look_up(Body &body, torch::jit::Stack &stack);
+  static void note_failed_check(Body &body, Operands &operands);
+  SpecializationRef look_up(Body &body, Operands &operands);
   SpecializationRef look_up(Body &body, const Signature &signature);
-  Outcome hit(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);
-  Outcome hit_beside(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);
-  Outcome miss(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
+  Outcome hit(Body &body, Operands &operands, const SpecializationRef &served);
+  Outcome hit_beside(Body &body, Operands &operands, const SpecializationRef &served);
+  Outcome miss(Body &body, Operands &operands, SpecializationRef &served);
   SpecializationRef obtain(Body &body, const Missed &missed, const Lookup &look_up, bool &traced);
   using DynamicCaptures = std::vector<trace::DynamicDimensions::Capture>;
   Signature generalized(Body &body, const Signature &signature, std::vector<at::Tensor> &slots,

@@ -58,14 +58,14 @@ bool has_gradients(const Signature &signature) {
 
 } // namespace
 
-FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::miss(Body &body, Operands &operands,
                                          SpecializationRef &served) {
-  if (body.session().adapt() && (served = look_up(body, stack)))
-    return hit(body, stack, served);
+  if (body.session().adapt() && (served = look_up(body, operands)))
+    return hit(body, operands, served);
   body.session().missed();
   const Stance stance = body.stance;
   if (stance == Stance::fail_on_miss)
-    note_failed_check(body, stack);
+    note_failed_check(body, operands);
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;
   Missed missed;
@@ -78,7 +78,13 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   bool traced = false;
   try {
     served = obtain(
-        body, missed, [&] { return look_up(body, stack); }, traced);
+        body, missed,
+        [&] {
+          auto found = look_up(body, operands);
+          operands.own(); // other threads run before the hit
+          return found;
+        },
+        traced);
   } catch (...) {
     const bool returned = body.session().has_result() && !body.session().is_exit();
     if (body.abandoned || (returned && body.goes_on(trace::Rejection::trace)))
@@ -93,7 +99,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   }
   if (!served)
     return body.mismatch ? Outcome::went_on : Outcome::unserved;
-  return traced ? Outcome::traced : hit(body, stack, served);
+  return traced ? Outcome::traced : hit(body, operands, served);
 }
 
 /// The next calls with such a Signature run the body. Of a trace that was made for more than the
@@ -108,15 +114,15 @@ void FunctionCore::note_abandoned(const Body &body, const Missed &missed) {
 
 /// Runs a graph again whose check has failed: the check fails again, before the graph has changed
 /// anything.
-void FunctionCore::note_failed_check(Body &body, torch::jit::Stack &stack) {
-  if (body.failed.empty() || !body.verify(*body.failed.front(), stack))
+void FunctionCore::note_failed_check(Body &body, Operands &operands) {
+  if (body.failed.empty() || !body.verify(*body.failed.front(), operands))
     return;
   try {
-    body.execute(*body.failed.front(), stack);
+    body.execute(*body.failed.front(), operands);
   } catch (const CheckFailed &check) {
     body.failed_check = told(check);
   }
-  stack.clear();
+  operands.clear();
 }
 
 /// The call runs the body, because all checks of the graphs that serve it have failed.

@@ -51,12 +51,13 @@ void FunctionCore::judge(Body &body, const Signature &called, const Specializati
 
 /// The call runs its body, and the graph beside it, on the inputs as they were before: what the
 /// call leaves behind is the body's.
-FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Operands &operands,
                                                const SpecializationRef &served) {
+  operands.own(); // the body runs
   std::vector<at::Tensor> slots;
   const Signature called = body.session().flatten(slots); // the body may change its arguments
   validate::Originals originals(policy_);
-  for (const c10::IValue &input : stack)
+  for (const c10::IValue &input : operands.values())
     originals.met(input.toTensor());
   if (served->program->runs_engine())
     originals.before_backward();
@@ -67,10 +68,10 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &st
     ran = body.session().run_beside(*served);
   }
   if (!ran) {
-    body.execute(*served, stack);
+    body.execute(*served, operands);
     return Outcome::hit;
   }
-  stack.clear();
+  operands.clear();
   Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
   if (verdict.why.empty()) {
     const trace::ModesOfCall as_called(body.session().frontend(), modes, false);

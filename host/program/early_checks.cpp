@@ -78,7 +78,7 @@ EarlyChecks::EarlyChecks(const jit::Graph &graph) {
   steps_.resize(checked);
 }
 
-bool EarlyChecks::run(const jit::Stack &inputs) const {
+bool EarlyChecks::run(c10::ArrayRef<c10::IValue> inputs) const {
   c10::SmallVector<c10::IValue, 32> values(values_.begin(), values_.end());
   jit::Stack stack;
   try {

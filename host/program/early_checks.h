@@ -27,7 +27,7 @@ public:
 
   /// Hot. Whether they hold for these inputs of the graph. So do those after an op that raises: the
   /// graph will raise.
-  bool hold(const torch::jit::Stack &inputs) const { return steps_.empty() || run(inputs); }
+  bool hold(c10::ArrayRef<c10::IValue> inputs) const { return steps_.empty() || run(inputs); }
   std::size_t count() const { return count_; }
 
 private:
@@ -38,7 +38,7 @@ private:
     std::vector<std::uint32_t> operands;         ///< places of values; read: the input
     std::uint32_t result = 0;                    ///< compute, read
   };
-  bool run(const torch::jit::Stack &inputs) const;
+  bool run(c10::ArrayRef<c10::IValue> inputs) const;
 
   std::vector<Step> steps_;         ///< up to the last check
   std::size_t count_ = 0;           ///< of checks

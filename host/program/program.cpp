@@ -20,6 +20,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/instruction.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
@@ -80,10 +81,11 @@ struct Program::Impl {
   std::size_t graph_bytes = 0;
 
   /// `undoes`: throws OpFailed where it can.
+  void run(Operands &operands, bool undoes) const;
   void run(jit::Stack &stack, bool undoes) const;
   void run_in_modes(jit::Stack &stack, bool undoes) const;
   void interpret(jit::Stack &stack, bool undoes) const;
-  bool run_tape(jit::Stack &stack) const;
+  bool run_tape(Operands &operands) const;
   bool may_change() const;
   void optimize(ProgramOptions options);
 };
@@ -218,23 +220,18 @@ bool Program::Impl::may_change() const {
          });
 }
 
-bool Program::Impl::run_tape(jit::Stack &stack) const {
-  const bool grad = at::GradMode::is_enabled();
+bool Program::Impl::run_tape(Operands &operands) const {
   try {
-    return tapes->run(stack);
+    return tapes->run(operands);
   } catch (const EndRun &end) {
-    at::GradMode::set_enabled(grad);
     throw Interrupted(end.why, may_change());
   } catch (...) { // a signal's
-    at::GradMode::set_enabled(grad);
     take_signalled();
     throw;
   }
 }
 
 void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
-  if (tapes && run_tape(stack))
-    return;
   const bool grad = at::GradMode::is_enabled();
   try {
     if (captures && captures->run(stack))
@@ -255,8 +252,8 @@ void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
 
 const Checks &Program::checks() const { return impl_->checks; }
 
-bool Program::checks_hold(const torch::jit::Stack &stack) const {
-  return impl_->early_checks.hold(stack);
+bool Program::checks_hold(c10::ArrayRef<c10::IValue> inputs) const {
+  return impl_->early_checks.hold(inputs);
 }
 
 void Program::Impl::run_in_modes(jit::Stack &stack, bool undoes) const {
@@ -275,8 +272,21 @@ void Program::Impl::run_in_modes(jit::Stack &stack, bool undoes) const {
     stack.resize(stack.size() - dropped);
 }
 
-void Program::run(torch::jit::Stack &stack) const { impl_->run_in_modes(stack, false); }
-void Program::run_or_undo(torch::jit::Stack &stack) const { impl_->run_in_modes(stack, true); }
+/// A tape saves and restores for itself, and switches no mode but grad mode.
+void Program::Impl::run(Operands &operands, bool undoes) const {
+  if (tapes && run_tape(operands))
+    return;
+  const c10::WarningUtils::WarningHandlerGuard warnings(operands.warnings());
+  run_in_modes(operands.own(), undoes);
+}
+
+void Program::run(Operands &operands) const { impl_->run(operands, false); }
+void Program::run_or_undo(Operands &operands) const { impl_->run(operands, true); }
+void Program::run(torch::jit::Stack &stack) const {
+  Operands operands(std::move(stack));
+  impl_->run(operands, false);
+  stack = std::move(operands.own());
+}
 
 std::size_t Program::ops() const { return impl_->ops; }
 std::size_t Program::bytes() const { return impl_->graph_bytes; }

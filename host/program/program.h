@@ -3,8 +3,8 @@
 #include "event/graph_news.h"
 #include "event/optimize.h"
 #include "program/checks.h"
+#include "tape/operands.h"
 
-#include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstdint>
@@ -53,21 +53,22 @@ public:
           ProgramOptions options = {});
   ~Program();
 
-  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails, throws what the op
+  /// Consumes the inputs and leaves the outputs. If an op fails, throws what the op
   /// threw (eager's type and message), and take_failed_at() returns the user's line. Grad mode is
   /// then as before the run; tensors that ops wrote stay written. A check that fails throws
   /// CheckFailed, and the run has no effect (undo.h). Any run restores the other modes of the
   /// thread that nodes switch (modes.h).
-  void run(torch::jit::Stack &stack) const;
+  void run(Operands &operands) const;
+  void run(torch::jit::Stack &stack) const; ///< owned inputs
 
   /// As run(), but throws OpFailed where an op fails and the run has changed nothing, or can undo
   /// its changes. The body can then run in its place: it raises the exception, or catches it.
-  void run_or_undo(torch::jit::Stack &stack) const;
+  void run_or_undo(Operands &operands) const;
 
   const Checks &checks() const;
-  /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
-  /// throw a CheckFailed there.
-  bool checks_hold(const torch::jit::Stack &stack) const;
+  /// Hot. Whether the checks at the graph's start hold for these inputs: run() would not throw a
+  /// CheckFailed there.
+  bool checks_hold(c10::ArrayRef<c10::IValue> inputs) const;
 
   std::size_t ops() const;   ///< nodes but constants
   std::size_t bytes() const; ///< that it takes, roughly; the tensors that are constants included

@@ -3,12 +3,12 @@
 #include "archive/compare.h"
 #include "program/checks.h"
 #include "program/ops.h"
-#include "program/stack_pool.h"
 #include "report/contrast.h"
 #include "runtime/describe.h"
 #include "runtime/ending.h"
 #include "runtime/log.h"
 #include "runtime/op_error.h"
+#include "tape/operands.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -27,16 +27,16 @@ namespace {
 
 /// Keeps the thread's modes, on an exception, too.
 void execute(const Specialization &specialization, const std::string &name, bool inference,
-             torch::jit::Stack &stack) {
+             Operands &operands) {
   const Program &program = *specialization.program;
   try {
     if (inference && !program.runs_engine()) {
       const c10::InferenceMode on; // restores grad mode, too
-      program.run(stack);
+      program.run(operands);
       return;
     }
     const bool grad = at::GradMode::is_enabled();
-    program.run(stack);
+    program.run(operands);
     if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own
       at::GradMode::set_enabled(grad);
   } catch (const Raised &e) {
@@ -78,8 +78,8 @@ public:
   bool matches(const Signature &signature, bool requires_grad, Slots &slots) const override {
     return runtime::matches(signature, binder_, bound_, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
-    execute(graph, counters_.identity.name, inference_, stack);
+  void run(const Specialization &graph, Operands &operands) const override {
+    execute(graph, counters_.identity.name, inference_, operands);
     const auto hits = counters_.hits.load(std::memory_order_relaxed);
     if ((hits & (hits - 1)) == 0) [[unlikely]] // 0, 1, 2, 4 ...: ops make statics
       watch_exit();
@@ -173,13 +173,13 @@ std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool in
 }
 
 std::optional<Value> Loaded::value(ValueCall &call) {
-  PooledStack stack;
-  if (const Specialization *graph = run(call, *stack)) [[likely]]
-    return value_of(graph->outputs.nodes, *stack);
+  PooledOperands operands;
+  if (const Specialization *graph = run(call, *operands)) [[likely]]
+    return value_of(graph->outputs.nodes, (*operands).own());
   return std::nullopt;
 }
 
-template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack &stack) {
+template <class C> const Specialization *Loaded::run(C &call, Operands &operands) {
   call.exact_ = by_gradients_;
   for (;;) {
     const Specialization *graph = find(call);
@@ -189,13 +189,13 @@ template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack 
     }
     if (!graph) [[unlikely]]
       return nullptr;
-    stack.clear();
+    operands.clear();
     for (const at::Tensor *t : call.slots_)
-      stack.emplace_back(*t);
+      operands.lend(*t);
     for (const at::Tensor &capture : archive::state(*graph).captures)
-      stack.emplace_back(capture);
+      operands.lend(capture);
     try {
-      call.run(*graph, stack);
+      call.run(*graph, operands);
     } catch (const CheckFailed &check) { // the graph for another number may serve
       call.failed_.push_back(graph);
       call.found_ = check.found();
@@ -230,8 +230,8 @@ template <class C> const Specialization *Loaded::find(C &call) {
   return (*graphs_)[found].get();
 }
 
-const Specialization *Loaded::serve(Call &call, torch::jit::Stack &stack) {
-  return run(call, stack);
+const Specialization *Loaded::serve(Call &call, Operands &operands) {
+  return run(call, operands);
 }
 
 SignatureError Loaded::rejection(const Call &call) {
@@ -290,7 +290,8 @@ void Loaded::warm_up(bool inference) {
     }
     for (const at::Tensor &capture : archive::state(*specialization).captures)
       stack.emplace_back(capture);
-    execute(*specialization, name(), inference, stack);
+    Operands operands(std::move(stack));
+    execute(*specialization, name(), inference, operands);
   }
 }
 

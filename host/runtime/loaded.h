@@ -32,8 +32,8 @@ public:
 
   /// Hot. As runtime::matches().
   virtual bool matches(const Signature &signature, bool requires_grad, Slots &slots) const = 0;
-  /// Runs the graph with `stack`, its inputs and then its results. CheckFailed passes through.
-  virtual void run(const Specialization &graph, torch::jit::Stack &stack) const = 0;
+  /// Runs the graph with its inputs; `operands` then has its results. CheckFailed passes through.
+  virtual void run(const Specialization &graph, Operands &operands) const = 0;
   /// As signature_like().
   virtual Signature signature(const Signature &guide, std::vector<at::Tensor> &slots) const = 0;
   /// As misfit_of_fields().
@@ -66,8 +66,8 @@ public:
   Loaded(const archive::Entry &entry, std::shared_ptr<Counters> counters, Sink &sink);
 
   /// The one place that finds the graph for a call, runs it, tries the next one after a failed
-  /// check, and counts. `stack` then has the results. Null: no graph serves.
-  const Specialization *serve(Call &call, torch::jit::Stack &stack);
+  /// check, and counts. `operands` then has the results. Null: no graph serves.
+  const Specialization *serve(Call &call, Operands &operands);
   /// Why no graph serves; counts it.
   SignatureError rejection(const Call &call);
   /// Counts a call whose arguments no graph can have.
@@ -85,7 +85,7 @@ public:
 
 private:
   /// serve(). C: Call; or ValueCall, whose members are then called directly.
-  template <class C> const Specialization *run(C &call, torch::jit::Stack &stack);
+  template <class C> const Specialization *run(C &call, Operands &operands);
   template <class C> const Specialization *find(C &call);
   /// Hot. Whether the graph serves; then the call's slots_ are its inputs before the captures.
   template <class C> static bool fits(C &call, const Specialization &specialization);

@@ -8,6 +8,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/FunctionRef.h>
 #include <c10/util/ScopeExit.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/custom_class.h>
 
@@ -34,17 +35,17 @@ bool is_below(const c10::impl::LocalDispatchKeySet &keys) {
   return keys.excluded_.has(c10::DispatchKey::ADInplaceOrView);
 }
 
-/// Runs with views as eager has them, where an argument requires a gradient. matmul() and linear()
+/// Runs with views as eager has them, where an argument requires a gradient, or with versions. matmul() and linear()
 /// fold a batch if a view of the weight requires one, in no_grad(), too. Below autograd a view
 /// requires none. The results are no views of other tensors, as below autograd.
-void with_views(jit::Stack &stack, std::size_t inputs, std::size_t outputs,
+void with_views(jit::Stack &stack, std::size_t inputs, std::size_t outputs, bool versions,
                 c10::function_ref<void(jit::Stack &)> run) {
   const auto &now = c10::impl::tls_local_dispatch_key_set();
   bool requires_grad = false;
   for (const c10::IValue &argument : jit::last(stack, inputs))
     each_tensor(argument,
                 [&](const at::Tensor &t) { requires_grad |= t.defined() && t.requires_grad(); });
-  if (!requires_grad || c10::GradMode::is_enabled() || !is_below(now))
+  if ((!versions && (!requires_grad || c10::GradMode::is_enabled())) || !is_below(now))
     return run(stack);
   {
     const c10::impl::ForceDispatchKeyGuard views(
@@ -56,25 +57,89 @@ void with_views(jit::Stack &stack, std::size_t inputs, std::size_t outputs,
       stack[i] = stack[i].toTensor().alias();
 }
 
+/// What a turn of a loop that libtorch's interpreter runs in a block asks for an end.
+thread_local void (*asked_by_turns)() = nullptr;
+
+void begin_turn(void (*interruptible)()) {
+  if (TimeLimit::current)
+    TimeLimit::current->check();
+  if (interruptible)
+    interrupt(interruptible);
+}
+
+const jit::RegisterOperators turn_registered(
+    {jit::Operator("tracehost::turn() -> ()", [](jit::Stack &) { begin_turn(asked_by_turns); },
+                   c10::AliasAnalysisKind::CONSERVATIVE)});
+
+/// In the loops of the graph for a scope: while its bytecode is made. The op stands at the start of
+/// a turn, and behind the loop: libtorch's bytecode may run a loop where its one result is used,
+/// and then moves a value out too early.
+class Turns {
+public:
+  explicit Turns(jit::Graph &graph) { insert(*graph.block()); }
+  ~Turns() {
+    for (jit::Node *node : nodes_)
+      node->destroy();
+  }
+  Turns(const Turns &) = delete;
+  Turns &operator=(const Turns &) = delete;
+
+private:
+  void insert(jit::Block &block) {
+    for (jit::Node *node : block.nodes()) {
+      for (jit::Block *inner : node->blocks())
+        insert(*inner);
+      if (node->kind() != c10::prim::Loop)
+        continue;
+      static const auto kind = c10::Symbol::fromQualString("tracehost::turn");
+      jit::Graph &graph = *node->owningGraph();
+      nodes_.push_back(node->blocks()[0]->prependNode(graph.create(kind, 0)));
+      nodes_.push_back(graph.create(kind, 0)->insertAfter(node));
+    }
+  }
+  std::vector<jit::Node *> nodes_;
+};
+
+jit::Code code_of(const std::shared_ptr<jit::Graph> &graph) {
+  const Turns turns(*graph);
+  return jit::Code(graph, "block"); // keeps a copy of the graph
+}
+
+/// Whether the tensor has memory that the block makes at each run: nobody else sees a write to it.
+bool is_own(const jit::Value &value) {
+  const jit::Node *node = value.node();
+  if (!node->maybeSchema() || is_composite(*node))
+    return false;
+  if (!node->schema().returns()[value.offset()].alias_info())
+    return true;
+  return (!writes(*node) || writes_in_place(*node)) && is_own(*node->input(0));
+}
+
 /// A block as a graph: its own inputs, then what it reads from around it.
 struct Block {
   Block(std::shared_ptr<jit::Graph> graph, void (*interruptible)())
-      : graph(std::move(graph)), code(this->graph, "block"), tapes(*this->graph, interruptible) {}
+      : graph(std::move(graph)), code(code_of(this->graph)), tapes(*this->graph, interruptible),
+        interruptible(interruptible) {}
 
-  void run(jit::Stack &stack) {
+  void run(Operands &operands) {
     // At a recording autograd counts the writes: tapes of that are no use later.
     const bool below = is_below(c10::impl::tls_local_dispatch_key_set());
-    if (below && run_tape(stack))
+    if (below && run_tape(operands))
       return;
-    const auto interpret = [this](jit::Stack &all) { jit::InterpreterState(code).run(all); };
-    if (below && has_composite)
-      with_views(stack, graph->inputs().size(), graph->outputs().size(), interpret);
+    jit::Stack &stack = operands.own();
+    const auto interpret = [this](jit::Stack &all) {
+      const auto asked = std::exchange(asked_by_turns, interruptible);
+      const auto back = c10::make_scope_exit([asked] { asked_by_turns = asked; });
+      jit::InterpreterState(code).run(all);
+    };
+    if (below && (has_composite || counts_writes))
+      with_views(stack, graph->inputs().size(), graph->outputs().size(), counts_writes, interpret);
     else
       interpret(stack);
   }
-  bool run_tape(jit::Stack &stack) {
+  bool run_tape(Operands &operands) {
     try {
-      return tapes.run(stack);
+      return tapes.run(operands);
     } catch (...) {
       throw Interruption{std::current_exception()};
     }
@@ -83,6 +148,11 @@ struct Block {
   std::shared_ptr<jit::Graph> graph;
   jit::Code code;
   Tapes tapes;
+  void (*const interruptible)();
+  const bool counts_writes =
+      std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const jit::Node *node) {
+        return !node->blocks().empty() || writes(*node);
+      });
   const bool has_composite =
       std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const jit::Node *node) {
         return !node->blocks().empty() || (node->maybeSchema() && is_composite(*node));
@@ -101,48 +171,45 @@ struct Blocks : torch::CustomClassHolder {
     const std::vector<c10::IValue> given(stack.end() - static_cast<std::ptrdiff_t>(inputs),
                                          stack.end());
     jit::drop(stack, inputs);
-    std::vector<c10::IValue> results = is_loop ? loop(given) : branch(given);
+    Operands results;
+    is_loop ? loop(given, results) : branch(given, results);
     copied.assign(outputs, Copied::no);
-    copy_what_was_given(results, given);
-    for (c10::IValue &result : results)
+    copy_what_was_given(results.own(), given);
+    for (c10::IValue &result : results.own())
       stack.push_back(std::move(result));
   }
 
 private:
-  std::vector<c10::IValue> run_block(std::size_t block, const std::vector<c10::IValue> &own_inputs,
-                                     const std::vector<c10::IValue> &given) {
-    jit::Stack stack(own_inputs.begin(), own_inputs.end());
+  void lend_captures(std::size_t block, const std::vector<c10::IValue> &given, Operands &operands) {
     for (const std::size_t input : captures[block])
-      stack.push_back(given[input]);
-    blocks[block]->run(stack);
-    return stack;
+      operands.lend(given[input]);
   }
-  std::vector<c10::IValue> branch(const std::vector<c10::IValue> &given) {
-    return run_block(given[0].toBool() ? 0 : 1, {}, given);
+  void branch(const std::vector<c10::IValue> &given, Operands &operands) {
+    const std::size_t block = given[0].toBool() ? 0 : 1;
+    lend_captures(block, given, operands);
+    blocks[block]->run(operands);
   }
-  std::vector<c10::IValue> loop(const std::vector<c10::IValue> &given) {
+  void loop(const std::vector<c10::IValue> &given, Operands &turn) {
     std::vector<c10::IValue> carried(given.begin() + 2,
                                      given.begin() + static_cast<std::ptrdiff_t>(own));
     bool goes_on = given[1].toBool();
     for (std::int64_t i = 0; goes_on && i < given[0].toInt(); ++i) {
-      begin_turn();
-      std::vector<c10::IValue> turn{i};
-      turn.insert(turn.end(), carried.begin(), carried.end());
-      auto results = run_block(0, turn, given);
+      begin_turn(interruptible);
+      turn.clear();
+      turn.lend(c10::IValue(i));
+      for (const c10::IValue &value : carried)
+        turn.lend(value);
+      lend_captures(0, given, turn);
+      blocks[0]->run(turn);
+      const jit::Stack &results = turn.own();
       goes_on = results[0].toBool();
       carried.assign(results.begin() + 1, results.end());
     }
-    return carried;
+    turn.clear();
+    turn.own() = std::move(carried);
   }
 
-  void begin_turn() const {
-    if (TimeLimit::current)
-      TimeLimit::current->check();
-    if (interruptible)
-      interrupt(interruptible);
-  }
-
-  static void copy_what_was_given(std::vector<c10::IValue> &results,
+  static void copy_what_was_given(jit::Stack &results,
                                   const std::vector<c10::IValue> &given) {
     std::unordered_set<const c10::StorageImpl *> known;
     const auto storage = [](const at::Tensor &t) {
@@ -180,6 +247,8 @@ bool gives_view(const jit::Value &value) {
     });
   if (!value.type()->isSubtypeOf(*c10::TensorType::get()))
     return value.type()->kind() == c10::TypeKind::ListType;
+  if (writes_in_place(*node))
+    return gives_view(*node->input(0));
   return is_composite(*node) || node->schema().returns()[value.offset()].alias_info();
 }
 
@@ -261,10 +330,6 @@ private:
   static bool check(const jit::Block &block) {
     bool draws_any = false;
     for (const jit::Node *node : block.nodes()) {
-      // libtorch's interpreter may run a block: nothing ends a loop in it, but the graph's own
-      // code.
-      if (node->kind() == c10::prim::Loop)
-        give_up("a loop in a loop or a branch");
       for (const jit::Block *inner : node->blocks())
         draws_any |= check(*inner);
       if (!node->blocks().empty() || is_plain_node(*node))
@@ -275,8 +340,11 @@ private:
       if (reads_offset(*node))
         give_up(std::string("in a loop or a branch: ") + std::string(name) +
                 " asks where a tensor lies");
-      if (writes(*node) || name == "aten::set_grad_enabled")
-        give_up(std::string("in a loop or a branch: ") + std::string(name) + " writes");
+      if (writes(*node) && !(writes_in_place(*node) && is_own(*node->input(0))))
+        give_up(std::string("in a loop or a branch: ") + std::string(name) +
+                " writes to what lies outside");
+      if (name == "aten::set_grad_enabled")
+        give_up("in a loop or a branch: grad mode is switched");
       draws_any |= draws(*node);
     }
     return draws_any;
@@ -326,7 +394,7 @@ jit::Operation operation_of(const jit::Node &node) {
   if (!is_composite(node))
     return operation;
   return [=](jit::Stack &stack) mutable {
-    with_views(stack, inputs, outputs, [&](jit::Stack &all) { operation(all); });
+    with_views(stack, inputs, outputs, false, [&](jit::Stack &all) { operation(all); });
   };
 }
 

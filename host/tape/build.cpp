@@ -38,6 +38,7 @@ std::unique_ptr<Tape> Recording::make(c10::ArrayRef<c10::IValue> given) {
   add_outputs();
   for (at::Tensor &memory : memories_.take_planned())
     tape_->kept_.push_back(std::move(memory));
+  tape_->note_kinds(switches_grad(graph_));
   return std::move(tape_);
 }
 

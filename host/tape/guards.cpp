@@ -21,6 +21,11 @@ namespace {
 
 constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are zero
 
+/// Whether somebody observes ops here, as the dispatcher asks: at::hasCallbacks() takes a lock.
+bool observes(at::RecordScope scope) {
+  return at::getStepCallbacksUnlessEmpty(scope).has_value();
+}
+
 } // namespace
 
 bool has_tangent(const at::TensorImpl &t) {
@@ -43,7 +48,7 @@ Settings Settings::now() {
   settings.included = local.included_;
   settings.excluded = local.excluded_;
   settings.grad = c10::GradMode::is_enabled();
-  settings.observed = at::hasCallbacks();
+  settings.observed = observes(at::RecordScope::FUNCTION);
   settings.deterministic = context.deterministicAlgorithms();
   settings.fills_memory = settings.deterministic && context.deterministicFillUninitializedMemory();
   settings.mkldnn = context.userEnabledMkldnn();

@@ -136,10 +136,16 @@ bool is_product(const jit::Node &node) {
          kind == c10::aten::matmul || kind == c10::aten::bmm;
 }
 
+/// Whether the op makes a copy in another dtype.
+bool converts(const jit::Node &node) {
+  const std::string name = full_name(node.schema());
+  return name == "aten::to.dtype" || name == "aten::_to_copy";
+}
+
 } // namespace
 
 bool Recording::build_out_kernel(const jit::Node &node) {
-  if (!has_only_floats(node))
+  if (!has_only_floats(node) && !converts(node))
     return false;
   const at::Tensor result = found_.result(*node.output());
   const std::size_t root = root_of(*node.output());

@@ -1,8 +1,13 @@
 #include "tape/out_kernels.h"
 
+#include "tape/kernels.h"
+#include "tape/own_draws.h"
 #include "tape/products.h"
 
+#include <ATen/TensorIterator.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/native/Copy.h>
+#include <ATen/native/UnaryOps.h>
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/_log_softmax_backward_data_cpu_dispatch.h>
 #include <ATen/ops/_log_softmax_cpu_dispatch.h>
@@ -190,6 +195,42 @@ OutKernel mse_loss_backward(Arguments a, at::Tensor out) {
           out]() mutable { at::cpu::mse_loss_backward_outf(grad, x, y, how, out); };
 }
 
+bool is_real(c10::ScalarType dtype) {
+  return has_kernels(dtype) || c10::isIntegralType(dtype, /*includeBool=*/true);
+}
+
+/// Another dtype: as copy_impl() of ATen/native/Copy.cpp.
+OutKernel converted(Arguments a, at::Tensor out) {
+  if (!is_real(a[0].toTensor().scalar_type()) || !is_real(out.scalar_type()))
+    return nullptr;
+  return [x = a[0].toTensor(), out]() mutable {
+    auto iterator = at::TensorIteratorConfig()
+                        .add_output(out)
+                        .add_const_input(x)
+                        .resize_outputs(false)
+                        .check_all_same_dtype(false)
+                        .build();
+    at::native::copy_stub(c10::DeviceType::CPU, iterator, false);
+  };
+}
+
+OutKernel rand(Arguments, at::Tensor out) {
+  if (out.numel() == 0)
+    return nullptr;
+  return [out]() mutable {
+    auto iterator = at::TensorIterator::borrowing_nullary_op(out);
+    at::native::uniform_stub(c10::DeviceType::CPU, iterator, 0, 1, OwnDraws::generator());
+  };
+}
+
+OutKernel randn(Arguments, at::Tensor out) {
+  if (out.numel() == 0)
+    return nullptr;
+  return [out]() mutable {
+    at::native::normal_stub(c10::DeviceType::CPU, out, 0, 1, OwnDraws::generator());
+  };
+}
+
 OutKernel cat(Arguments a, at::Tensor out) {
   return [tensors = a[0].toTensorVector(), dim = a[1].toInt(), out]() mutable {
     at::cpu::cat_outf(at::ITensorListRef(tensors), dim, out);
@@ -240,6 +281,10 @@ constexpr std::array kRows{
     Row{"aten::pow.Tensor_Scalar", power},
     Row{"aten::sum.dim_IntList", over_dimensions<kSum>},
     Row{"aten::mean.dim", over_dimensions<kMean>},
+    Row{"aten::to.dtype", converted},
+    Row{"aten::_to_copy", converted},
+    Row{"aten::rand", rand},
+    Row{"aten::randn", randn},
     Row{"aten::cat", cat},
     Row{"aten::layer_norm", layer_norm},
     Row{"aten::sum", over_all<kSum>},

@@ -148,7 +148,9 @@ std::size_t Recording::add_fresh(const jit::Value &value) {
     if (tape_->fresh_[i].root == root)
       return i;
   tape_->fresh_.push_back(
-      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), found_.versions[root]});
+      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), found_.versions[root],
+       at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()),
+       t.strides() == c10::contiguous_strides(t.sizes())});
   tape_->made_.emplace_back();
   return tape_->fresh_.size() - 1;
 }
@@ -194,7 +196,8 @@ void Recording::note_writes() {
   if (!written.empty())
     tape_->guards().set_written(written);
   for (const auto &[root, version] : found_.versions)
-    if (found_.roots[root].kind == Memory::Kind::called && version > 0)
+    if (found_.roots[root].kind == Memory::Kind::called && version > 0 &&
+        !found_.roots[root].of_block) // a block counts its own writes
       tape_->versions_.emplace_back(root, version);
 }
 

@@ -13,6 +13,8 @@ at::Generator generator_at(const at::Tensor &state) {
 
 } // namespace
 
+thread_local const OwnDraws *OwnDraws::current = nullptr;
+
 OwnDraws::OwnDraws(const at::Tensor &state) : generator_(generator_at(state)), watched_(watch()) {}
 
 shapes::WatchedOps::Watch OwnDraws::watch() {

@@ -8,6 +8,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -31,6 +32,21 @@ std::optional<OwnDraws> draws_from(const at::Tensor &state) {
   return state.defined() ? std::make_optional<OwnDraws>(state) : std::nullopt;
 }
 
+/// For a scope, the writes of a block are counted, which runs below autograd.
+class CountedWrites {
+public:
+  explicit CountedWrites(const jit::Graph &graph) {
+    const auto now = c10::impl::tls_local_dispatch_key_set();
+    const auto nodes = graph.nodes();
+    if (now.excluded_.has(c10::DispatchKey::ADInplaceOrView) &&
+        std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return writes(*node); }))
+      guard_.emplace(now.included_, now.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
+  }
+
+private:
+  std::optional<c10::impl::ForceDispatchKeyGuard> guard_;
+};
+
 } // namespace
 
 std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
@@ -41,6 +57,7 @@ std::unique_ptr<Tape> Tape::record_flat(const jit::Graph &graph, c10::ArrayRef<c
   const at::Tensor state = state_for(graph);
   Recorded found = [&] {
     const auto draws = draws_from(state);
+    const CountedWrites counted(graph);
     return evaluate(graph, inputs, below);
   }();
   const at::AutoGradMode again(tape->guards().settings().grad);
@@ -60,6 +77,7 @@ std::unique_ptr<Tape> Tape::record_training(const jit::Graph &graph,
   for (const std::size_t input : flat.reads)
     given.emplace_back(grad_of(inputs[input].toTensor()));
   auto tape = record_flat(*flat.graph, given, &flat.versions);
+  tape->is_quiet_ = false; // to replace a .grad may free one that Python watches
   tape->training_ = std::make_unique<Training>(
       Training{std::move(leaves), std::move(flat),
                chooses_attention(graph) ? std::optional(AttentionChoice::now()) : std::nullopt,

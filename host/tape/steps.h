@@ -37,6 +37,7 @@ struct Tape::KernelStep final : Tape::Step {
 /// An op that writes to a fixed tensor.
 struct Tape::OutStep final : Tape::Step {
   explicit OutStep(OutKernel kernel) : kernel(std::move(kernel)) {}
+  bool dispatches() const override { return true; }
   bool run(Tape &) override {
     kernel();
     return true;
@@ -64,6 +65,8 @@ struct Tape::RegionStep final : Tape::Step {
 struct Tape::CallStep final : Tape::Step {
   explicit CallStep(jit::Operation operation) : operation(std::move(operation)) {}
   bool run(Tape &tape) override;
+  bool calls() const override { return true; }
+  bool dispatches() const override { return true; }
 
   /// What becomes of a result.
   struct Result {

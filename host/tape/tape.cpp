@@ -8,6 +8,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/ScopeExit.h>
 
@@ -124,6 +125,23 @@ bool Tape::ListStep::run(Tape &tape) {
   return true;
 }
 
+/// As at::empty_strided(), whose checks and sums are those of the recording. A function of its own:
+/// scripts/bench counts it apart.
+[[gnu::noinline]] at::Tensor Tape::Fresh::make() const {
+  c10::Allocator *const allocator = c10::GetCPUAllocator();
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                            allocator->allocate(bytes), allocator, true);
+  at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(dtype));
+  if (is_contiguous)
+    made.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  else
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return made;
+}
+
 void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
   for (const Written &written : written_)
     given[written.input].toTensor().mutable_data_ptr(); // copies what is copied on write
@@ -133,9 +151,8 @@ void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
     else if (inputs_[i].to == Given::To::slot)
       slots_[inputs_[i].index] = given[i];
   for (std::size_t i = 0; i < fresh_.size(); ++i) {
-    const Fresh &fresh = fresh_[i];
-    made_[i] = at::detail::empty_strided_cpu(fresh.sizes, fresh.strides, fresh.dtype);
-    bind(fresh.root, made_[i].data_ptr());
+    made_[i] = fresh_[i].make();
+    bind(fresh_[i].root, made_[i].storage().unsafeGetStorageImpl()->mutable_data());
   }
 }
 
@@ -158,14 +175,18 @@ void Tape::restore(c10::ArrayRef<c10::IValue> given) const {
     set_state_of_generator(generator_);
 }
 
+/// The first step that asks for a signal, and how many steps are between two that do.
+constexpr std::size_t kFirstAsking = 63, kBetween = 64;
+
 bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
-  constexpr std::size_t kBetween = 64;
-  const Below below;
+  std::optional<Below> below;
+  if (dispatches_)
+    below.emplace();
   std::size_t i = 0;
   try {
     bind_all(given);
     for (; i < steps_.size(); ++i) {
-      if (i % kBetween == kBetween - 1 && interruptible)
+      if (i % kBetween == kFirstAsking && interruptible)
         interrupt(interruptible);
       if (!steps_[i]->run(*this))
         return false;
@@ -181,6 +202,20 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
     }
     return false;
   }
+}
+
+void Tape::note_kinds(bool switches_grad) {
+  bool calls = false;
+  for (const auto &step : steps_) {
+    calls |= step->calls();
+    dispatches_ |= step->dispatches();
+  }
+  switches_grad_ = switches_grad;
+  dispatches_ |= steps_.size() > kFirstAsking;
+  is_quiet_ = !calls && steps_.size() <= kFirstAsking;
+  counts_writes_ = !written_.empty() || !versions_.empty() ||
+                   std::any_of(fresh_.begin(), fresh_.end(),
+                               [](const Fresh &fresh) { return fresh.version > 0; });
 }
 
 bool Tape::holds(c10::ArrayRef<c10::IValue> inputs) {
@@ -199,54 +234,55 @@ bool Tape::holds(c10::ArrayRef<c10::IValue> inputs) {
 }
 
 /// Gradients go in behind the inputs, and come out behind the outputs.
-bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
+bool Tape::run(c10::ArrayRef<c10::IValue> inputs, jit::Stack &outputs, void (*interruptible)()) {
   if (!training_)
-    return run_flat(stack, interruptible);
+    return run_flat(inputs, outputs, interruptible);
   const FlatGraph &flat = training_->flat;
-  const std::size_t first = stack.size() - (inputs_.size() - flat.reads.size());
-  std::vector<at::Tensor> leaves;
-  for (const FlatGraph::Set &set : flat.sets)
-    leaves.push_back(stack[first + set.input].toTensor());
+  auto &given = training_->given;
+  const auto forget = c10::make_scope_exit([&given] { given.clear(); });
+  given.assign(inputs.begin(), inputs.end());
   for (const std::size_t input : flat.reads)
-    stack.emplace_back(grad_of(stack[first + input].toTensor()));
-  if (!run_flat(stack, interruptible)) {
-    stack.resize(stack.size() - flat.reads.size());
+    given.emplace_back(grad_of(inputs[input].toTensor()));
+  if (!run_flat(given, outputs, interruptible))
     return false;
-  }
-  for (std::size_t i = leaves.size(); i-- > 0;)
-    leaves[i].mutable_grad() = flat.sets[i].to_none ? at::Tensor() : jit::pop(stack).toTensor();
+  for (std::size_t i = flat.sets.size(); i-- > 0;)
+    given[flat.sets[i].input].toTensor().mutable_grad() =
+        flat.sets[i].to_none ? at::Tensor() : jit::pop(outputs).toTensor();
   return true;
 }
 
-bool Tape::run_flat(jit::Stack &stack, void (*interruptible)()) {
-  const auto given = jit::last(stack, inputs_.size());
-  const bool grad = c10::GradMode::is_enabled();
-  const auto forget = c10::make_scope_exit([this] {
+bool Tape::run_flat(c10::ArrayRef<c10::IValue> given, jit::Stack &outputs,
+                    void (*interruptible)()) {
+  const bool grad = switches_grad_ && c10::GradMode::is_enabled();
+  bool has_run = false;
+  const auto forget = c10::make_scope_exit([&] {
     for (at::Tensor &result : called_)
       result.reset();
     for (at::Tensor &made : made_)
       made.reset();
     for (at::Tensor &detached : detached_)
       detached.reset();
+    if (switches_grad_ && !has_run)
+      c10::GradMode::set_enabled(grad);
   });
   if (saves_)
     save(given);
   if (!run_steps(given, interruptible)) {
     if (saves_)
       restore(given);
-    c10::GradMode::set_enabled(grad);
     return false;
   }
-  make_bases();
-  bump_versions(given);
-  c10::SmallVector<c10::IValue, 4> outputs;
+  has_run = true;
+  if (!bases_.empty())
+    make_bases();
+  if (counts_writes_)
+    bump_versions(given);
   for (std::size_t i = 0; i < detaches_.size(); ++i)
-    detached_[i] = output(detaches_[i], given, outputs).toTensor();
-  for (Output &output : outputs_)
-    outputs.push_back(this->output(output, given, outputs));
-  jit::drop(stack, inputs_.size());
-  for (c10::IValue &output : outputs)
-    stack.push_back(std::move(output));
+    detached_[i] = output(detaches_[i], given, {}).toTensor();
+  const std::size_t first = outputs.size();
+  outputs.reserve(first + outputs_.size());
+  for (Output &one : outputs_)
+    outputs.push_back(output(one, given, c10::ArrayRef<c10::IValue>(outputs).slice(first)));
   return true;
 }
 

@@ -27,7 +27,7 @@
 ///     2. Inputs and new outputs are bound: their addresses go into the iterators that use them
 ///     3. The steps run: a kernel (kernels.h), several as machine code (region/region.h), or an op
 ///        through the dispatcher below autograd
-///     4. The outputs go to the stack
+///     4. The outputs are pushed on a stack
 ///
 /// Slow path. The second call with the same sizes is recorded (record.cpp: evaluate.cpp,
 /// build.cpp). Each op runs on copies of the inputs, by the interpreter's own code. It says sizes,
@@ -66,10 +66,14 @@ public:
   Guards &guards() { return guards_; }
   /// Hot. Whether the tape serves such inputs, under its settings.
   bool holds(c10::ArrayRef<c10::IValue> inputs);
-  /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). False where the run
-  /// ends early: `stack` and grad mode are as they were. Throws what `interruptible` throws; no
-  /// other exception. Requires: the guards hold; one thread at a time.
-  bool run(jit::Stack &stack, void (*interruptible)());
+  /// Pushes the outputs on `outputs`. False where the run ends early: `outputs` and grad mode are as
+  /// they were. Throws what `interruptible` throws; no other exception. Requires: the guards hold;
+  /// one thread at a time.
+  bool run(c10::ArrayRef<c10::IValue> inputs, jit::Stack &outputs, void (*interruptible)());
+  /// Whether no Python can run in run(), so that the caller's inputs need no owners for it.
+  bool is_quiet() const { return is_quiet_; }
+  /// Whether ATen's code may call ops in run(), and warn.
+  bool dispatches() const { return dispatches_; }
 
   std::size_t ops() const { return ops_; }         ///< but views
   std::size_t kernels() const { return kernels_; } ///< ops that are kernels, or in a region
@@ -104,6 +108,10 @@ private:
     virtual ~Step() = default;
     /// False: the run ends early.
     virtual bool run(Tape &tape) = 0;
+    /// Whether it calls an op by its schema, which may be Python's.
+    virtual bool calls() const { return false; }
+    /// Whether ATen's code in it may call ops.
+    virtual bool dispatches() const { return false; }
   };
   struct KernelStep;
   struct RegionStep;
@@ -116,6 +124,10 @@ private:
     std::vector<std::int64_t> sizes, strides;
     c10::ScalarType dtype;
     std::int64_t version; ///< so often the graph writes to it
+    std::size_t bytes;
+    bool is_contiguous;
+
+    at::Tensor make() const;
   };
   /// An op that makes a view, for an output.
   struct View {
@@ -132,9 +144,10 @@ private:
   c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
                      c10::ArrayRef<c10::IValue> before);
   void bind_all(c10::ArrayRef<c10::IValue> given);
-  bool run_flat(jit::Stack &stack, void (*interruptible)());
+  bool run_flat(c10::ArrayRef<c10::IValue> given, jit::Stack &outputs, void (*interruptible)());
   bool run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)());
   void bump_versions(c10::ArrayRef<c10::IValue> given) const;
+  void note_kinds(bool switches_grad);
   void save(c10::ArrayRef<c10::IValue> given);
   void restore(c10::ArrayRef<c10::IValue> given) const;
   void make_bases();
@@ -174,6 +187,11 @@ private:
     at::Tensor saved;     ///< bytes of before; undefined: none are needed
   };
   std::vector<Written> written_;
+  // Which parts a run has: note_kinds().
+  bool is_quiet_ = false;
+  bool dispatches_ = false;
+  bool counts_writes_ = false; ///< versions are to be bumped
+  bool switches_grad_ = false;
   bool saves_ = false; ///< something, before each run
   bool saves_generator_ = false;
   std::ptrdiff_t first_effect_ = PTRDIFF_MAX; ///< the first step whose effect is not undone

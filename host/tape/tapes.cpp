@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -106,8 +107,8 @@ struct Tapes::Impl final : Arena {
 
   const Registered registered{*this};
 
-  bool run(jit::Stack &stack);
-  bool serve(Lease &lease, jit::Stack &stack);
+  bool run(Operands &operands);
+  bool serve(Lease &lease, Operands &operands);
   void give_up(const char *reason);
   void end(Lease &lease);
   Lease *find(c10::ArrayRef<c10::IValue> inputs, const Settings &now, bool &knows);
@@ -142,12 +143,12 @@ Optimize by_default() {
   return std::string_view(set) == "off" ? Optimize::off : Optimize::exact;
 }
 
-bool Tapes::run(jit::Stack &stack) {
-  return !impl_->never.load(std::memory_order_relaxed) && impl_->run(stack);
+bool Tapes::run(Operands &operands) {
+  return !impl_->never.load(std::memory_order_relaxed) && impl_->run(operands);
 }
 
-bool Tapes::Impl::run(jit::Stack &stack) {
-  const auto inputs = jit::last(stack, graph.inputs().size());
+bool Tapes::Impl::run(Operands &operands) {
+  const auto inputs = operands.values();
   const Settings now = Settings::now();
   Lease *lease = nullptr;
   bool records_now = false;
@@ -160,9 +161,11 @@ bool Tapes::Impl::run(jit::Stack &stack) {
     records_now = !lease && is_time_to_record(inputs, now, knows);
   }
   if (lease) [[likely]]
-    return serve(*lease, stack);
-  if (records_now)
+    return serve(*lease, operands);
+  if (records_now) {
+    operands.own();
     record(inputs, now);
+  }
   return false;
 }
 
@@ -185,7 +188,7 @@ Lease *Tapes::Impl::find(c10::ArrayRef<c10::IValue> inputs, const Settings &now,
   return nullptr;
 }
 
-bool Tapes::Impl::serve(Lease &lease, jit::Stack &stack) {
+bool Tapes::Impl::serve(Lease &lease, Operands &operands) {
   struct End {
     Impl &impl;
     Lease &lease;
@@ -193,8 +196,13 @@ bool Tapes::Impl::serve(Lease &lease, jit::Stack &stack) {
   } const end{*this, lease};
   lease.last_run = milliseconds();
   ++lease.runs;
-  if (lease.tape->run(stack, interruptible)) {
-    stack.resize(stack.size() + dropped);
+  std::optional<c10::WarningUtils::WarningHandlerGuard> warnings;
+  if (lease.tape->dispatches())
+    warnings.emplace(operands.warnings());
+  if (!lease.tape->is_quiet())
+    operands.own();
+  if (lease.tape->run(operands.values(), operands.outputs(), interruptible)) {
+    operands.use_outputs();
     return true;
   }
   ++lease.early;

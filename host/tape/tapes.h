@@ -2,8 +2,8 @@
 
 #include "event/graph_news.h"
 #include "event/optimize.h"
+#include "tape/operands.h"
 
-#include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstddef>
@@ -24,14 +24,14 @@ Optimize by_default();
 class Tapes {
 public:
   /// `interruptible`: called from time to time in a run; it may throw to end the run. `dropped`: so
-  /// many outputs, the last, are for nobody: a run may give None for them. `report` receives
+  /// many outputs, the last, are for nobody: a run leaves them out. `report` receives
   /// taped, no_tape and untaped, each at most once, on the thread of a call. Empty: nobody asks.
   Tapes(const torch::jit::Graph &graph, void (*interruptible)(), std::size_t dropped = 0,
         std::function<void(const GraphNews &)> report = {});
   ~Tapes();
-  /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
-  /// `interruptible` throws, and nothing else. Any thread.
-  bool run(torch::jit::Stack &stack);
+  /// Hot. Runs a call by a tape. False: none serves it, and `operands` has the inputs as before.
+  /// Throws what `interruptible` throws, and nothing else; grad mode is then as before. Any thread.
+  bool run(Operands &operands);
   /// What serves: `a tape + 3 regions (41 of 43 ops)`, or `the interpreter`, and why.
   std::string describe() const;
   /// Tapes that are there now, copies for threads among them.

@@ -6,6 +6,7 @@
 #include "tape/recording.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -107,7 +108,8 @@ bool needs_flat_graph(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs
 
 bool records_plainly() {
   return !at::SavedTensorDefaultHooks::get_hooks(true).has_value() &&
-         !autograd::AnomalyMode::is_enabled();
+         !autograd::AnomalyMode::is_enabled() &&
+         !at::getStepCallbacksUnlessEmpty(at::RecordScope::BACKWARD_FUNCTION);
 }
 
 } // namespace tracehost::tape

@@ -85,7 +85,8 @@ bool is_autograd_op(const jit::Node &node);
 /// Whether autograd has to do with a call of the graph.
 bool needs_flat_graph(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
 
-/// Whether the thread's settings allow it: no hooks on saved tensors, no anomaly mode.
+/// Whether the thread's settings allow it: no hooks on saved tensors, no anomaly mode, no observer
+/// of the backward.
 bool records_plainly();
 
 } // namespace tracehost::tape

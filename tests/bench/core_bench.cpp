@@ -49,7 +49,7 @@ public:
     context = Context::now();
   }
 
-  bool verify(Specialization &specialization, torch::jit::Stack &stack) override {
+  bool verify(Specialization &specialization, Operands &operands) override {
     const Signature &signature = specialization.signature;
     if (!(signature.context == context) || signature.slots.size() != arguments.size())
       return false;
@@ -57,7 +57,7 @@ public:
       if (!fits(signature.slots[i], arguments[i]))
         return false;
     for (const auto &t : arguments)
-      stack.emplace_back(t);
+      operands.lend(t);
     return true;
   }
   Signature flatten(std::vector<at::Tensor> &slots) override {
@@ -138,7 +138,7 @@ void function_hit(benchmark::State &state) {
   Silent sink;
   FunctionCore function({"bench", {}, 1}, 64, sink);
   std::deque<Tensors> calls;
-  torch::jit::Stack stack;
+  Operands stack;
   SpecializationRef served;
   for (std::int64_t i = 0; i < state.range(0); ++i)
     function.call(calls.emplace_back(multiply_add, pair(i + 8)), stack, served);
@@ -165,7 +165,7 @@ void function_trace(benchmark::State &state) {
     return y;
   };
   Tensors call(steps, pair());
-  torch::jit::Stack stack;
+  Operands stack;
   SpecializationRef served;
   for (auto _ : state) {
     function.clear();

@@ -87,6 +87,20 @@ def branched(x, y):
     return x + 1
 
 
+def nested(x, y):
+    """A loop in a loop and in a branch, and writes to what a block has made."""
+    total = torch.zeros(())
+    for _ in tracehost.range(2):
+        if x.sum() > y.sum():
+            for _ in tracehost.range(2):
+                t = y * 2
+                t.add_(1).mul_(2)
+                total = total + t.sum()
+        else:
+            total = total + (torch.rand(3) < 0.5).float().mean()
+    return total + 1
+
+
 def copied(x, y):
     return x.clone(), y.contiguous(), x.to(torch.float64), x.half(), x.to(x.dtype)
 
@@ -151,6 +165,7 @@ PROGRAMS = (
     drawn,
     looped,
     branched,
+    nested,
     copied,
     given,
     numbered,

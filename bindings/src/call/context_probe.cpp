@@ -37,10 +37,11 @@ Context probe_context() {
   Context context = Context::now();
   if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) [[unlikely]]
     context.default_device = default_device();
-  if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) [[unlikely]]
+  const c10::DispatchKeySet included(c10::DispatchKeySet::RAW, context.included);
+  if (included.has(c10::DispatchKey::Python) && c10::impl::TorchDispatchModeTLS::stack_len() > 0)
+      [[unlikely]] // such a mode includes the key
     throw RunsPlain{"a TorchDispatch mode (make_fx, torch.export, fake tensors ...)"};
-  if (c10::DispatchKeySet(c10::DispatchKeySet::RAW, context.included)
-          .has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[unlikely]]
+  if (included.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[unlikely]]
     throw RunsPlain{"a functorch transform (vmap, grad, ...)"};
   return context;
 }

@@ -8,10 +8,10 @@
 #include "call/plain_calls.h"
 #include "call/python_trace.h"
 #include "call/stance.h"
-#include "program/stack_pool.h"
 #include "pytree/results.h"
 #include "pytree/tensor_match.h"
 #include "signature/tensor_fit.h"
+#include "tape/operands.h"
 #include "trace/tracer.h"
 
 #include <ATen/record_function.h>
@@ -35,7 +35,7 @@
 ///    then the others (List::find, host/cache/cache.h). No key is built: to compare arguments with
 ///    a tree of nodes costs less than to hash them.
 /// 5. verify(): arguments (pytree/match.cpp), guards (guards/graph_guards.cpp), captures, then what
-///    few Specializations have. The stack gets the graph's inputs.
+///    few Specializations have. The graph's inputs are lent to the run (tape/operands.h).
 /// 6. execute(): the Program runs (host/program/program.cpp); then it stores what the body stored.
 /// 7. build_result(): outputs as the body structured them (pytree/results.cpp).
 
@@ -61,12 +61,12 @@ PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObj
       call.convert_arrays();
     call.stance = stance == Stance::trace ? f.stance : stance;
     call.context = probe_context();
-    PooledStack stack;
+    PooledOperands operands;
     SpecializationRef served;
-    const auto outcome = f.core->call(call, *stack, served);
+    const auto outcome = f.core->call(call, *operands, served);
     if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return call_missed(f, call, outcome);
-    return call.result_of(*served, *stack);
+    return call.result_of(*served, *operands);
   } catch (const RunsPlain &mode) {
     return call_plainly(f, arguments, mode.around);
   } catch (const TraceAhead &) {
@@ -131,7 +131,7 @@ bool reads_inputs(const Signature &signature) {
 
 } // namespace
 
-bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack) {
+bool PythonCall::verify(Specialization &specialization, Operands &operands) {
   const Signature &signature = specialization.signature;
   if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
     return false;
@@ -148,10 +148,10 @@ bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack
       [[unlikely]]
     return false;
   for (PyObject *t : found_.tensors)
-    stack.emplace_back(THPVariable_Unpack(t));
+    operands.lend(THPVariable_Unpack(t));
   const auto captured = state.guards->captures();
   for (std::size_t i = 0; i < state.captures; ++i)
-    stack.emplace_back(THPVariable_Unpack(captured[i]));
+    operands.lend(THPVariable_Unpack(captured[i]));
   return true;
 }
 
@@ -189,10 +189,11 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
   return true;
 }
 
-void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
+void PythonCall::execute(const Specialization &specialization, Operands &operands) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (!state.does_more) [[likely]]
-    return run_program(specialization, state, stack);
+    return run_program(specialization, state, operands);
+  operands.own(); // what follows may run Python
   find_handed_out(specialization);
   const auto holders = state.guards->holders(nullptr);
   std::vector<Owned> changed;
@@ -205,9 +206,10 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
       changed.emplace_back(Py_NewRef(found));
     }
   }
-  run_program(specialization, state, stack);
+  run_program(specialization, state, operands);
+  torch::jit::Stack &outputs = operands.own();
   made_.clear();
-  RunValues values{specialization.outputs,     state.stored, stack, given(),
+  RunValues values{specialization.outputs,     state.stored, outputs, given(),
                    containers(specialization), made_};
   if (!state.guards->store(holders, values))
     rethrow();
@@ -217,12 +219,12 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
     if (!built || !apply(change, changed[i].get(), built.get()))
       rethrow();
   }
-  stack.resize(specialization.outputs.tensors);
+  outputs.resize(specialization.outputs.tensors);
 }
 
-PyObject *PythonCall::result_of(const Specialization &served, torch::jit::Stack &outputs) {
+PyObject *PythonCall::result_of(const Specialization &served, Operands &outputs) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
-  RunValues values{served.outputs, state.stored, outputs, given(), containers(served), made_};
+  RunValues values{served.outputs, state.stored, outputs.own(), given(), containers(served), made_};
   return build_result(values);
 }
 
@@ -259,22 +261,23 @@ void PythonCall::find_handed_out(const Specialization &served) {
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
-                             torch::jit::Stack &stack) {
+                             Operands &operands) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
-    OpWarnings warnings;
-    specialization.program->run_or_undo(stack);
+    OpWarnings warnings(operands);
+    specialization.program->run_or_undo(operands);
     warnings.give();
     return;
   }
   // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
+  torch::jit::Stack &stack = operands.own();
   const c10::SmallVector<c10::IValue, 8> owners(stack.begin(), stack.end());
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  OpWarnings warnings;
+  OpWarnings warnings(operands);
   {
     const pybind11::gil_scoped_release release;
-    specialization.program->run_or_undo(stack);
+    specialization.program->run_or_undo(operands);
   }
   warnings.give();
   if (runs == PythonState::kMeasured)

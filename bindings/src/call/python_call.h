@@ -62,10 +62,10 @@ public:
                                                         : std::span<PyObject *const>();
   }
   /// After a hit: its result, a new reference, or null with a Python error set.
-  PyObject *result_of(const Specialization &served, torch::jit::Stack &outputs);
+  PyObject *result_of(const Specialization &served, Operands &outputs);
   bool runs_instead(const std::exception_ptr &error) override;
-  bool verify(Specialization &specialization, torch::jit::Stack &stack) override;
-  void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
+  bool verify(Specialization &specialization, Operands &operands) override;
+  void execute(const Specialization &specialization, Operands &operands) override;
   TraceSession &session() override;
   /// session(), with what the bindings ask of it.
   PythonTrace &trace();
@@ -81,7 +81,7 @@ private:
   std::span<PyObject *const> find_containers(const Specialization &served);
   void find_handed_out(const Specialization &served);
   static void run_program(const Specialization &specialization, PythonState &state,
-                          torch::jit::Stack &stack);
+                          Operands &operands);
 
   PythonFunction &function_;
   PyObject *const *args_;

@@ -115,13 +115,13 @@ int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
   return 0;
 }
 
-void run_program(const Specialization &specialization, torch::jit::Stack &stack) {
-  OpWarnings warnings;
+void run_program(const Specialization &specialization, Operands &operands) {
+  OpWarnings warnings(operands);
   {
     std::optional<pybind11::gil_scoped_release> released;
     if (specialization.runs_without_gil())
       released.emplace();
-    specialization.program->run(stack);
+    specialization.program->run(operands);
   }
   warnings.give();
 }

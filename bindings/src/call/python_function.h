@@ -62,7 +62,7 @@ struct PythonFunction {
 int traverse_specialization(const Specialization &specialization, visitproc visit, void *arg);
 
 /// Runs its Program, without the GIL where the Specialization says so.
-void run_program(const Specialization &specialization, torch::jit::Stack &stack);
+void run_program(const Specialization &specialization, Operands &operands);
 
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {

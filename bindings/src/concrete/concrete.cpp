@@ -160,9 +160,10 @@ py::list Concrete::run(const py::list &tensors) const {
   torch::jit::Stack stack;
   for (const py::handle t : tensors)
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
-  python::run_program(*specialization_, stack);
+  Operands operands(std::move(stack));
+  python::run_program(*specialization_, operands);
   py::list result;
-  for (const c10::IValue &value : stack)
+  for (const c10::IValue &value : operands.own())
     result.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor())));
   return result;
 }

@@ -45,8 +45,9 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
   check_grads(stack);
   check_sizes(stack);
+  Operands operands(std::move(stack));
   try {
-    python::run_program(*specialization_, stack);
+    python::run_program(*specialization_, operands);
   } catch (const CheckFailed &check) {
     raise(errors().value_read,
           fmt::format("{}: {}. Call the Function, which has a graph for each such value, or keep "
@@ -56,7 +57,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     set_from_failed_run(where_);
     rethrow();
   }
-  return result_of(given, handed_out, holders, stack);
+  return result_of(given, handed_out, holders, operands.own());
 }
 
 /// Stores, then builds the result. A list or dict of the arguments is made again for these, because

@@ -10,7 +10,6 @@
 #include "export/archive_sources.h"
 #include "numbers/traced_number.h"
 #include "program/checks.h"
-#include "program/stack_pool.h"
 #include "pytree/arrays.h"
 #include "pytree/native.h"
 #include "pytree/pytree.h"
@@ -81,9 +80,9 @@ public:
                runtime::Slots &slots) const override {
     return runtime::matches(signature, given_->nodes, given_->tensors, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
+  void run(const Specialization &graph, Operands &operands) const override {
     try {
-      run_program(graph, stack);
+      run_program(graph, operands);
     } catch (const CheckFailed &) {
       throw;
     } catch (...) {
@@ -222,7 +221,7 @@ std::optional<py::tuple> cast_to(const Signature &like, const py::tuple &values)
   return changed ? std::optional(made) : std::nullopt;
 }
 
-PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
+PyObject *result_of(const Specialization &s, Operands &outputs) {
   std::vector<Owned> owned;
   std::vector<PyObject *> tensors;
   std::vector<bool> computed(s.outputs.tensors, false);
@@ -230,7 +229,7 @@ PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
     if (node.kind == Kind::tensor)
       computed[node.payload.slot] = node.reserved[1] == archive::kComputed;
   for (std::size_t i = 0; i < s.outputs.tensors; ++i) {
-    const at::Tensor t = stack.at(i).toTensor();
+    const at::Tensor t = outputs[i].toTensor();
     owned.emplace_back(computed[i] ? number_of(t) : THPVariable_Wrap(t));
     tensors.push_back(owned.back().get());
   }
@@ -268,18 +267,18 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) {
     }
   }();
   ObjectCall call(entry, given);
-  PooledStack stack;
-  const Specialization *graph = function.serve(call, *stack);
+  PooledOperands operands;
+  const Specialization *graph = function.serve(call, *operands);
   for (std::size_t i = 0; i < entry.specializations.size() && !graph; ++i)
     if (const auto cast = cast_to(entry.specializations[i]->signature, values)) {
       const Given other = flattened(entry, *cast);
       call.replace(other);
-      graph = function.serve(call, *stack);
+      graph = function.serve(call, *operands);
       call.replace(given);
     }
   if (!graph)
     raise_rejection(function.rejection(call));
-  return py::reinterpret_steal<py::object>(checked(result_of(*graph, *stack)).release());
+  return py::reinterpret_steal<py::object>(checked(result_of(*graph, *operands)).release());
 }
 
 /// `float32[None, 3]` or the structure around: as a Signature's argument.

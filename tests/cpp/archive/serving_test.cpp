@@ -1,6 +1,6 @@
 #include "support/entries.h"
 
-#include "program/stack_pool.h"
+#include "tape/operands.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -115,8 +115,8 @@ public:
                runtime::Slots &slots) const override {
     return runtime::matches(signature, request_.nodes, tensors_, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
-    graph.program->run(stack);
+  void run(const Specialization &graph, Operands &operands) const override {
+    graph.program->run(operands);
   }
   Signature signature(const Signature &, std::vector<at::Tensor> &slots) const override {
     slots = tensors_;
@@ -130,8 +130,8 @@ private:
 
 bool serves_python(runtime::Loaded &function, const at::Tensor &x) {
   FlatCall call(x);
-  PooledStack stack;
-  return function.serve(call, *stack) != nullptr;
+  PooledOperands operands;
+  return function.serve(call, *operands) != nullptr;
 }
 
 TEST(Serving, isTheSameForPythonAndForCpp) {

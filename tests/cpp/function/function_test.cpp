@@ -39,7 +39,7 @@ protected:
             Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
     call.stance = stance;
-    torch::jit::Stack stack;
+    Operands stack;
     SpecializationRef served;
     const auto outcome = f.call(body.of(call), stack, served);
     if (outcome == FunctionCore::Outcome::traced)
@@ -216,7 +216,7 @@ TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {
   FakeBody recursive([&](const at::Tensor &x, std::int64_t n) {
     Call call(x, n);
     call.context = outside; // a trace switches a dispatch key on
-    torch::jit::Stack stack;
+    Operands stack;
     SpecializationRef served;
     f.call(inner->of(call), stack, served);
     return x;
@@ -388,7 +388,7 @@ protected:
   /// What the call does, and how often it computes `exp`.
   std::string run(FunctionCore &f, double first, double second = 0) {
     Call call(at::tensor({first, second}), 0);
-    torch::jit::Stack stack;
+    Operands stack;
     SpecializationRef served;
     starts = 0;
     const auto outcome = f.call(body.of(call), stack, served);
@@ -435,7 +435,7 @@ TEST_F(ChoiceTest, GraphsForOtherSizesAreNotCounted) {
   EXPECT_EQ(run(f, 1), "T");
   EXPECT_EQ(run(f, 2), "T");
   Call call(at::tensor({3.0, 0.0, 0.0}), 0);
-  torch::jit::Stack stack;
+  Operands stack;
   SpecializationRef served;
   EXPECT_EQ(f.call(body.of(call), stack, served), FunctionCore::Outcome::traced);
   EXPECT_TRUE(body.failed.empty());

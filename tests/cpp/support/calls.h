@@ -81,11 +81,11 @@ public:
     return *this;
   }
 
-  bool verify(Specialization &s, torch::jit::Stack &stack) override {
+  bool verify(Specialization &s, Operands &operands) override {
     ++verified;
     if (!differences(s.signature, signature()).empty())
       return false;
-    stack.emplace_back(call_->x);
+    operands.lend(call_->x);
     return true;
   }
   Signature flatten(std::vector<at::Tensor> &slots) override {

@@ -42,9 +42,10 @@ public:
         tape(Tape::record(*graph_, inputs, why)) {}
 
   Tensors by_tape(const Tensors &inputs) const { return tensors_of(by_tape(stack_of(inputs))); }
-  jit::Stack by_tape(jit::Stack stack) const {
-    EXPECT_TRUE(tape->run(stack, nullptr));
-    return stack;
+  jit::Stack by_tape(const jit::Stack &inputs) const {
+    jit::Stack outputs;
+    EXPECT_TRUE(tape->run(inputs, outputs, nullptr));
+    return outputs;
   }
   jit::Stack by_interpreter(jit::Stack stack) const {
     program_.run(stack);

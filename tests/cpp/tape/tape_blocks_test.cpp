@@ -13,11 +13,11 @@ struct WithBlocks {
       : graph(parse(text)), tapes(*graph, interruptible), program(parse(text), "f", 1) {}
 
   at::Tensor run(const jit::Stack &inputs) {
-    jit::Stack stack = inputs;
-    served = tapes.run(stack);
+    Operands operands(inputs);
+    served = tapes.run(operands);
     if (!served)
-      program.run(stack);
-    return stack.back().toTensor();
+      program.run(operands);
+    return operands[0].toTensor();
   }
 
   std::shared_ptr<jit::Graph> graph;
@@ -76,6 +76,61 @@ TEST(TapeBlocks, ALoopIsInterrupted) {
   ASSERT_TRUE(graph.served);
   EXPECT_THROW(graph.run({at::ones({3}), std::int64_t{1} << 40}), Stopped);
   EXPECT_GT(asked, 1000);
+}
+
+/// The block of the `if` ends its runs early, so libtorch's interpreter runs it.
+TEST(TapeBlocks, ALoopInABlockThatTheInterpreterRunsIsInterrupted) {
+  static int asked = 0, most = 1 << 30;
+  WithBlocks graph(R"IR(graph(%x : Tensor, %flag : bool, %n : int):
+  %yes : bool = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %r : Tensor = prim::If(%flag)
+    block0():
+      %i : Tensor = aten::nonzero(%x)
+      %s : Tensor = aten::sum(%i, %none)
+      %l : Tensor = prim::Loop(%n, %yes, %s)
+        block0(%k : int, %c : Tensor):
+          %d : Tensor = aten::neg(%c)
+          -> (%yes, %d)
+      -> (%l)
+    block1():
+      %b : Tensor = aten::sum(%x, %none)
+      -> (%b)
+  return (%r))IR",
+                   [] {
+                     if (++asked > most)
+                       throw Stopped();
+                   });
+  const auto given = [](int ones) { return at::cat({at::ones({ones}), at::zeros({9 - ones})}); };
+  for (int i = 0; i < 40; ++i)
+    EXPECT_EQ(graph.run({given(i % 9), true, 3}).item().toInt(), -((i % 9) * (i % 9 - 1) / 2));
+  ASSERT_TRUE(graph.served);
+  asked = 0;
+  most = 1000;
+  EXPECT_THROW(graph.run({given(4), true, std::int64_t{1} << 40}), Stopped);
+  EXPECT_GT(asked, 1000);
+}
+
+TEST(TapeBlocks, WritesOfABlockToWhatItMadeAreCounted) {
+  WithBlocks graph(R"IR(graph(%x : Tensor, %flag : bool):
+  %one : int = prim::Constant[value=1]()
+  %r : Tensor = prim::If(%flag)
+    block0():
+      %a : Tensor = aten::neg(%x)
+      %w : Tensor = aten::add_(%a, %x, %one)
+      %v : Tensor = aten::mul_(%w, %x)
+      -> (%v)
+    block1():
+      %b : Tensor = aten::relu(%x)
+      -> (%b)
+  return (%r))IR");
+  for (int i = 0; i < 12; ++i) {
+    const bool flag = i % 3 != 0;
+    const at::Tensor x = at::randn({3}), y = graph.run({x, flag});
+    EXPECT_TRUE(y.equal(flag ? (-x).add_(x).mul_(x) : x.relu())) << i;
+    EXPECT_EQ(y._version(), flag ? 2 : 0) << i;
+  }
+  EXPECT_TRUE(graph.served);
 }
 
 TEST(TapeBlocks, ACheckInABlockEndsTheRunEarly) {

@@ -20,8 +20,8 @@ public:
   explicit Settled(const std::string &text) : graph_(parse(text)), tapes(*graph_, nullptr) {}
   /// Whether a tape served.
   bool call(const at::Tensor &x) {
-    jit::Stack stack{x};
-    return tapes.run(stack);
+    Operands operands({x});
+    return tapes.run(operands);
   }
 
 private:
@@ -134,9 +134,9 @@ TEST(Tapes, ATapeInUseIsNotDroppedForOtherSizes) {
       for (int i = 0; i < 3; ++i)
         f.call(at::ones({size}));
   };
-  jit::Stack stack{x};
-  EXPECT_TRUE(f.tapes.run(stack));
-  EXPECT_TRUE(stack.back().toTensor().equal(-x));
+  Operands operands({x});
+  EXPECT_TRUE(f.tapes.run(operands));
+  EXPECT_TRUE(operands[0].toTensor().equal(-x));
   EXPECT_TRUE(f.call(x));
 }
 
@@ -150,11 +150,11 @@ TEST(Tapes, ManyThreadsGetTheirOwnResults) {
     threads.emplace_back([&, i] {
       for (int call = 0; call < 400; ++call) {
         const at::Tensor x = at::full({1 + call % 3, 5}, i * 1000 + call);
-        jit::Stack stack{x};
-        if (!negates.tapes.run(stack))
+        Operands operands({x});
+        if (!negates.tapes.run(operands))
           continue;
         ++served;
-        wrong += !stack.back().toTensor().equal(-x);
+        wrong += !operands[0].toTensor().equal(-x);
       }
     });
   for (std::thread &thread : threads)

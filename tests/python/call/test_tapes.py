@@ -219,7 +219,75 @@ def branch_in_a_loop():
     return body, floats(6, 3)
 
 
-@case("the interpreter: in a loop or a branch: aten::add_ writes")
+@case(TAPE.format(0, 2))
+def loop_in_a_loop():
+    def body(x):
+        total = torch.zeros(())
+        for row in x:
+            left = row
+            while left.sum() > 0.5:
+                left = left / 2
+                total = total + left.max()
+        return total
+
+    return body, floats(6, 3)
+
+
+@case(TAPE.format(0, 2))
+def loop_in_a_branch():
+    def body(x):
+        if x.sum() > 0:
+            for _ in tracehost.range(3):
+                x = x * 2 + 1
+        else:
+            x = x - 1
+        return x * 1
+
+    return body, floats(3)
+
+
+@case(TAPE.format(0, 1))
+def loops_in_loops_that_draw():
+    def body(x):
+        for _ in tracehost.range(2):
+            for _ in tracehost.range(3):
+                x = x + torch.rand(2)
+                while x.sum() > 3:
+                    x = x * torch.rand(2)
+        return x
+
+    return body, floats(2)
+
+
+@case(TAPE.format(0, 1))
+def loop_that_writes_to_what_it_made():
+    def body(x):
+        y = torch.zeros(3)
+        for row in x:
+            t = row * 2
+            t.add_(1).mul_(row)
+            t[1].neg_()
+            y = t
+        return y
+
+    return body, floats(6, 3)
+
+
+@case(TAPE.format(0, 2))
+def branch_that_writes_to_what_it_made():
+    def body(x):
+        if x.sum() > 0:
+            y = x * 2
+            y.add_(1)
+            y.relu_()
+        else:
+            y = x.clone()
+        return y
+
+    return body, floats(3)
+
+
+@case("the interpreter: in a loop or a branch: aten::add_ writes to what lies outside")
 def loop_that_writes():
     def body(x):
         total = torch.zeros(3)
