@@ -3,6 +3,7 @@
 #include "archive/manifest.h"
 #include "archive/open_file.h"
 #include "archive/opened.h"
+#include "capture/pool.h"
 #include "signature/native_atoms.h"
 #include "tape/tapes.h"
 
@@ -62,6 +63,15 @@ public:
          Optimize optimize)
       : graphs_(graphs), libraries_(libraries), move_(move), optimize_(optimize) {}
 
+  Entry entry(Manifest::Function &&function) {
+    pools_ = std::make_shared<capture::Pools>();
+    Entry made{function.name, function.parameters, std::move(function.defaults), {}};
+    for (Record &record : function.specializations)
+      made.specializations.push_back(specialization(std::move(record), function.name));
+    return made;
+  }
+
+private:
   SpecializationRef specialization(Record &&record, const std::string &name) {
     auto made = std::make_shared<Specialization>();
     auto state = std::make_shared<State>(record.state);
@@ -87,7 +97,6 @@ public:
     return made;
   }
 
-private:
   void rehome(TensorMeta &meta) const {
     move_(meta);
     complete_keys(meta);
@@ -111,6 +120,7 @@ private:
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
                                      ProgramOptions{.optimize = optimize_,
                                                     .on_device = is_on_device(record.signature),
+                                                    .pools = pools_,
                                                     .arguments = record.signature.slots.size()});
   }
 
@@ -118,6 +128,7 @@ private:
   const std::vector<std::string> &libraries_;
   Move move_;
   Optimize optimize_;
+  std::shared_ptr<capture::Pools> pools_; ///< of the function that is read
   std::uint64_t number_ = 0;
 };
 
@@ -223,10 +234,7 @@ Contents load(const Input &input, const ReadOptions &options) {
   for (Manifest::Function &function : manifest.functions) {
     if (contents.find(function.name))
       wrong_file(fmt::format("it has two functions '{}'", function.name));
-    Entry entry{function.name, function.parameters, std::move(function.defaults), {}};
-    for (Record &record : function.specializations)
-      entry.specializations.push_back(loader.specialization(std::move(record), function.name));
-    contents.functions.push_back(std::move(entry));
+    contents.functions.push_back(loader.entry(std::move(function)));
   }
   return contents;
 }

@@ -1,0 +1,1 @@
+"""Faults planted in the production code; each must make a test fail."""
