@@ -152,8 +152,8 @@ class ConcreteFunction:
             lines.append("  None")
         lines += ["Output Type:", f"  {result}", "Captures:"]
         captures = self.inputs[len(nameless) :]
-        for path, spec in zip(self._core.captures, captures):
-            lines.append(f"  {path}: {TensorSpec(spec.shape, spec.dtype, spec.device)!r}")
+        for spec in captures:
+            lines.append(f"  {spec.name}: {TensorSpec(spec.shape, spec.dtype, spec.device)!r}")
         if not captures:
             lines.append("  None")
         return "\n".join(lines)
@@ -165,8 +165,7 @@ class ConcreteFunction:
         return f"<ConcreteFunction {self.pretty_printed_signature()} at {id(self):#x}>"
 
     def _input_specs(self) -> list[TensorSpec]:
-        inputs = self.inputs
-        return inputs[: len(inputs) - len(self._core.captures)]
+        return self.inputs[: self._core.slots]
 
     def _arguments(self, leaves: list[Any]) -> list[tuple[str, str, Any]]:
         return self._core.arguments(leaves, UnknownArgument())

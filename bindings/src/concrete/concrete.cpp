@@ -128,13 +128,6 @@ py::list Concrete::inputs() const {
   return result;
 }
 
-std::vector<std::string> Concrete::capture_paths() const {
-  std::vector<std::string> result;
-  for (std::size_t i = 0; i < state().captures; ++i)
-    result.push_back(signature().captures[i].path);
-  return result;
-}
-
 py::list Concrete::captured_inputs() {
   Arguments none;
   fill_roots(none);
@@ -248,7 +241,9 @@ void add_concrete(py::module_ &module) {
       .def_property_readonly("name", &Concrete::name)
       .def_property_readonly("inputs", &Concrete::inputs)
       .def_property_readonly("outputs", &Concrete::outputs)
-      .def_property_readonly("captures", &Concrete::capture_paths)
+      .def_property_readonly(
+          "slots",
+          [](const Concrete &self) { return self.specialization().signature.slots.size(); })
       .def_property_readonly("graph", &Concrete::graph)
       .def_property_readonly("code", &Concrete::code)
       // The numbers that its checks expect: where, and what.

@@ -16,13 +16,6 @@
 
 namespace tracehost::python {
 
-/// Why arguments do not fit a ConcreteFunction.
-struct Unfit {
-  bool arity = true; ///< the call itself is wrong, not one of the values
-  std::string text;
-};
-bool reject_value(Unfit &why, std::string text); ///< false
-
 /// For messages: without a device where that is the CPU.
 TensorSpec spec_of(const TensorMeta &meta);
 
@@ -58,7 +51,6 @@ public:
   pybind11::list inputs() const;
   /// The specs of the result's tensors at the trace.
   pybind11::list outputs() const;
-  std::vector<std::string> capture_paths() const;
   pybind11::list captured_inputs();
   void set_external_captures(const pybind11::list &tensors);
   /// The bare graph, for tensors in its order, captures among them.
@@ -93,28 +85,29 @@ private:
 
   void add_parameters(bool bound);
   std::shared_ptr<torch::jit::Graph> named_graph() const;
+  using Values = std::vector<pybind11::handle>;
   std::string shown_flat() const; ///< `f(x, y)`
   Arguments take(const pybind11::args &args, const pybind11::kwargs &kwargs) const;
-  bool take_structured(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
-                       Unfit &why) const;
-  bool take_flat(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
-                 Unfit &why) const;
-  bool take_parameter(const Parameter &parameter, pybind11::handle value, Arguments &into,
-                      Unfit &why) const;
-  bool take_leaf(const Parameter &parameter, std::size_t node, pybind11::handle value,
-                 Arguments &into, Unfit &why) const;
+  // What may not fit returns why; empty: it does.
+  std::string bind(bool flat, const pybind11::args &args, const pybind11::kwargs &kwargs,
+                   Values &values) const;
+  std::string take_values(bool flat, const Values &values, Arguments &into) const;
+  std::string take_parameter(const Parameter &parameter, pybind11::handle value,
+                             Arguments &into) const;
+  std::string take_leaf(const Parameter &parameter, std::size_t node, pybind11::handle value,
+                        Arguments &into) const;
   static bool is_traced(const Node &node, pybind11::handle value);
   bool is_again(const Node &node, pybind11::handle value, const Arguments &given) const;
-  bool take_tensor(std::uint32_t slot, pybind11::object tensor, Arguments &into, Unfit &why) const;
-  bool fits(std::uint32_t slot, pybind11::handle tensor, Unfit &why) const;
-  bool conditions_hold(const Arguments &given, Unfit &why) const;
+  std::string take_tensor(std::uint32_t slot, pybind11::object tensor, Arguments &into) const;
+  std::string misfit(std::uint32_t slot, pybind11::handle tensor) const;
+  std::string failed_condition(const Arguments &given) const;
   void check_grads(const torch::jit::Stack &inputs) const;
   void check_sizes(const torch::jit::Stack &inputs) const;
-  /// Without the GIL where it is long, or has a backward pass.
   void fill_roots(Arguments &into) const;
   std::vector<PyObject *> roots(const Arguments &given) const;
   std::vector<Owned> holders(const Arguments &given) const;
   std::vector<Owned> handed_out(const Arguments &given) const;
+  std::vector<Owned> there(std::vector<Owned> objects, const char *used) const;
   pybind11::object result_of(const Arguments &given, const std::vector<Owned> &handed_out,
                              const std::vector<Owned> &holders, torch::jit::Stack &outputs) const;
   std::vector<pybind11::object> captures(const Arguments &given) const;

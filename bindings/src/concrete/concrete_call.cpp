@@ -16,17 +16,12 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 /// The call of a Concrete: its captures, and the run, or the body in a trace around it.
 
 namespace tracehost::python {
 
 namespace py = pybind11;
-
-std::string Concrete::shown_flat() const {
-  return fmt::format("{}({})", name_, fmt::join(input_names_, ", "));
-}
 
 py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   Arguments given = take(args, kwargs);
@@ -93,7 +88,8 @@ void Concrete::fill_roots(Arguments &into) const {
   }
 }
 
-/// What paths start from. Throws where such an object is gone.
+/// What paths start from. Throws where such an object is gone. Never empty: without an address the
+/// guards would take it that verify() has run.
 std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
   std::vector<PyObject *> result;
   for (const py::object &root : given.roots) {
@@ -104,6 +100,7 @@ std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
                         name_));
     result.push_back(root.ptr());
   }
+  result.push_back(nullptr);
   return result;
 }
 
@@ -114,31 +111,23 @@ std::vector<Owned> Concrete::holders(const Arguments &given) const {
     raise(errors().trace, fmt::format("{}: the body changes an argument that is a list or dict, "
                                       "which calls of the Function do. Call that.",
                                       name_));
-  std::vector<PyObject *> from = roots(given);
-  from.push_back(
-      nullptr); // so that it is some place in memory: none would say that verify() has run
-  auto result = state().guards->holders(from.data());
-  for (const Owned &holder : result)
-    if (!holder)
-      raise(errors().capture, fmt::format("{}: an object that it stores to is gone. Get a new "
-                                          "ConcreteFunction.",
-                                          name_));
-  return result;
+  return there(state().guards->holders(roots(given).data()), "stores to");
 }
 
 /// Those of the result, before the run.
 std::vector<Owned> Concrete::handed_out(const Arguments &given) const {
   if (!state().guards->hands_out())
     return {};
-  std::vector<PyObject *> from = roots(given);
-  from.push_back(nullptr); // as in holders()
-  auto result = state().guards->handed_out(from.data());
-  for (const Owned &object : result)
+  return there(state().guards->handed_out(roots(given).data()), "returns");
+}
+
+std::vector<Owned> Concrete::there(std::vector<Owned> objects, const char *used) const {
+  for (const Owned &object : objects)
     if (!object)
-      raise(errors().capture, fmt::format("{}: an object that it returns is gone. Get a new "
-                                          "ConcreteFunction.",
-                                          name_));
-  return result;
+      raise(errors().capture,
+            fmt::format("{}: an object that it {} is gone. Get a new ConcreteFunction.", name_,
+                        used));
+  return objects;
 }
 
 std::vector<py::object> Concrete::captures(const Arguments &given) const {

@@ -58,44 +58,38 @@ TensorSpec spec_of(const TensorMeta &meta) {
   return spec;
 }
 
-bool reject_value(Unfit &why, std::string text) {
-  why = {false, std::move(text)};
-  return false;
-}
-
-bool Concrete::fits(std::uint32_t slot, py::handle tensor, Unfit &why) const {
+/// Why the graph is not for such a tensor; empty: it is.
+std::string Concrete::misfit(std::uint32_t slot, py::handle tensor) const {
   const TensorMeta &meta = signature().slots[slot];
   const at::Tensor &t = THPVariable_Unpack(tensor.ptr());
   const bool strides = same_strides(signature(), meta, t), leaf = same_leaf(signature(), meta, t);
   if (serves(meta, tensor.ptr()) && strides && leaf && sizes_are(meta, tensor.ptr()))
-    return true;
+    return {};
   const std::string &name = input_names_[slot];
   if (t.layout() == at::kStrided && !meta.takes(t.sizes()))
-    return reject_value(
-        why, fmt::format("Can not cast {} to {}. Tensor '{}' is not compatible with the shape this "
-                         "function was traced with. Expected shape {}, but got shape {}. Request "
-                         "it with a TensorSpec that has None for sizes that differ.",
-                         spec_of(TensorMeta::of(t)).text(), spec_of(meta).text(), name,
-                         shape_text(meta.sizes), shape_text(t.sizes())));
+    return fmt::format("Can not cast {} to {}. Tensor '{}' is not compatible with the shape this "
+                       "function was traced with. Expected shape {}, but got shape {}. Request it "
+                       "with a TensorSpec that has None for sizes that differ.",
+                       spec_of(TensorMeta::of(t)).text(), spec_of(meta).text(), name,
+                       shape_text(meta.sizes), shape_text(t.sizes()));
   const TensorMeta given = TensorMeta::of(t, Py_TYPE(tensor.ptr()), Py_TYPE(tensor.ptr())->tp_name);
   if (!strides || !leaf)
-    return reject_value(why, fmt::format("'{}': the body read {} of it, which was another at the "
-                                         "trace",
-                                         name, leaf ? "strides" : "is_leaf"));
-  return reject_value(
-      why, fmt::format("Can not cast {} to {} of '{}'", given.text(), meta.text(), name));
+    return fmt::format("'{}': the body read {} of it, which was another at the trace", name,
+                       leaf ? "strides" : "is_leaf");
+  return fmt::format("Can not cast {} to {} of '{}'", given.text(), meta.text(), name);
 }
 
-bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
+/// Some conditions are on sizes of captures: check_sizes().
+std::string Concrete::failed_condition(const Arguments &given) const {
   const auto slot = [&](std::uint32_t index) -> const at::Tensor & {
     return THPVariable_Unpack(given.tensors[index].ptr());
   };
   const InputSizes sizes(slot);
   for (const SizeCondition &condition : signature().conditions)
     if (!reads_capture(condition, given.tensors.size()) && !tracehost::holds(condition, sizes))
-      return reject_value(why, fmt::format("the graph is for sizes where {} ({})",
-                                           text(condition, signature()), condition.where));
-  return true;
+      return fmt::format("the graph is for sizes where {} ({})", text(condition, signature()),
+                         condition.where);
+  return {};
 }
 
 void Concrete::check_capture(std::size_t index, py::handle tensor) const {
@@ -140,7 +134,6 @@ void Concrete::check_context() const {
                     name_, differ[0].field, differ[0].before, differ[0].after));
 }
 
-/// Some conditions are on sizes of captures.
 void Concrete::check_sizes(const torch::jit::Stack &inputs) const {
   const auto input = [&](std::uint32_t index) -> const at::Tensor & {
     return inputs[index].toTensor();

@@ -43,16 +43,12 @@ std::string name_path(const Signature &signature, const Binder &binder, std::siz
 
 std::vector<std::string> input_names(const Signature &signature, const Binder &binder,
                                      const std::vector<std::string> &given) {
-  std::vector<std::size_t> first(signature.slots.size(), signature.nodes.size());
-  for (std::size_t i = signature.nodes.size(); i-- > 0;)
-    if (signature.nodes[i].kind == Kind::tensor)
-      first[signature.nodes[i].payload.slot] = i;
   std::unordered_set<std::string> taken;
   std::vector<std::string> result;
   for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
     const bool named = slot < given.size() && !given[slot].empty();
     const std::string base =
-        identifier(named ? given[slot] : name_path(signature, binder, first[slot]));
+        identifier(named ? given[slot] : name_path(signature, binder, signature.first_node(slot)));
     std::string name = base;
     for (int i = 1; !taken.insert(name).second; ++i)
       name = base + "_" + std::to_string(i);

@@ -102,9 +102,8 @@ def _function(self: Function) -> str:
 def _concrete(self: ConcreteFunction) -> str:
     """What the graph takes and gives, and its code."""
     inputs = self._input_specs()
-    captures = zip(self._core.captures, self.inputs[len(inputs) :])
     rows = [("input", spec.name, spec.dtype, spec.shape) for spec in inputs]
-    rows += [("capture", name, spec.dtype, spec.shape) for name, spec in captures]
+    rows += [("capture", spec.name, spec.dtype, spec.shape) for spec in self.inputs[len(inputs) :]]
     rows += [("output", "", spec.dtype, spec.shape) for spec in self.outputs]
     caption = f"{self.name} {signature_of(self)}"
     return table(caption, ["", "name", "dtype", "shape"], rows) + pre("code", self.code)
