@@ -230,9 +230,7 @@ template <class C> const Specialization *Loaded::find(C &call) {
   return (*graphs_)[found].get();
 }
 
-const Specialization *Loaded::serve(Call &call, Operands &operands) {
-  return run(call, operands);
-}
+const Specialization *Loaded::serve(Call &call, Operands &operands) { return run(call, operands); }
 
 SignatureError Loaded::rejection(const Call &call) {
   Nearest nearest;

@@ -35,9 +35,10 @@ bool is_below(const c10::impl::LocalDispatchKeySet &keys) {
   return keys.excluded_.has(c10::DispatchKey::ADInplaceOrView);
 }
 
-/// Runs with views as eager has them, where an argument requires a gradient, or with versions. matmul() and linear()
-/// fold a batch if a view of the weight requires one, in no_grad(), too. Below autograd a view
-/// requires none. The results are no views of other tensors, as below autograd.
+/// Runs with views as eager has them, where an argument requires a gradient, or with versions.
+/// matmul() and linear() fold a batch if a view of the weight requires one, in no_grad(), too.
+/// Below autograd a view requires none. The results are no views of other tensors, as below
+/// autograd.
 void with_views(jit::Stack &stack, std::size_t inputs, std::size_t outputs, bool versions,
                 c10::function_ref<void(jit::Stack &)> run) {
   const auto &now = c10::impl::tls_local_dispatch_key_set();
@@ -67,9 +68,9 @@ void begin_turn(void (*interruptible)()) {
     interrupt(interruptible);
 }
 
-const jit::RegisterOperators turn_registered(
-    {jit::Operator("tracehost::turn() -> ()", [](jit::Stack &) { begin_turn(asked_by_turns); },
-                   c10::AliasAnalysisKind::CONSERVATIVE)});
+const jit::RegisterOperators turn_registered({jit::Operator(
+    "tracehost::turn() -> ()", [](jit::Stack &) { begin_turn(asked_by_turns); },
+    c10::AliasAnalysisKind::CONSERVATIVE)});
 
 /// In the loops of the graph for a scope: while its bytecode is made. The op stands at the start of
 /// a turn, and behind the loop: libtorch's bytecode may run a loop where its one result is used,
@@ -150,9 +151,8 @@ struct Block {
   Tapes tapes;
   void (*const interruptible)();
   const bool counts_writes =
-      std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const jit::Node *node) {
-        return !node->blocks().empty() || writes(*node);
-      });
+      std::any_of(graph->nodes().begin(), graph->nodes().end(),
+                  [](const jit::Node *node) { return !node->blocks().empty() || writes(*node); });
   const bool has_composite =
       std::any_of(graph->nodes().begin(), graph->nodes().end(), [](const jit::Node *node) {
         return !node->blocks().empty() || (node->maybeSchema() && is_composite(*node));
@@ -209,8 +209,7 @@ private:
     turn.own() = std::move(carried);
   }
 
-  static void copy_what_was_given(jit::Stack &results,
-                                  const std::vector<c10::IValue> &given) {
+  static void copy_what_was_given(jit::Stack &results, const std::vector<c10::IValue> &given) {
     std::unordered_set<const c10::StorageImpl *> known;
     const auto storage = [](const at::Tensor &t) {
       return t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;

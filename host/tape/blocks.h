@@ -56,7 +56,8 @@ private:
 };
 
 /// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no
-/// tape has, or writes to a tensor that it has not made. The copy's nodes refer to places in `graph`.
+/// tape has, or writes to a tensor that it has not made. The copy's nodes refer to places in
+/// `graph`.
 std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptible)());
 
 /// Whether the node is an `if` or a loop.

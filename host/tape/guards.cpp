@@ -22,9 +22,7 @@ namespace {
 constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are zero
 
 /// Whether somebody observes ops here, as the dispatcher asks: at::hasCallbacks() takes a lock.
-bool observes(at::RecordScope scope) {
-  return at::getStepCallbacksUnlessEmpty(scope).has_value();
-}
+bool observes(at::RecordScope scope) { return at::getStepCallbacksUnlessEmpty(scope).has_value(); }
 
 } // namespace
 

@@ -147,10 +147,10 @@ std::size_t Recording::add_fresh(const jit::Value &value) {
   for (std::size_t i = 0; i < tape_->fresh_.size(); ++i)
     if (tape_->fresh_[i].root == root)
       return i;
-  tape_->fresh_.push_back(
-      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), found_.versions[root],
-       at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()),
-       t.strides() == c10::contiguous_strides(t.sizes())});
+  tape_->fresh_.push_back({root, t.sizes().vec(), t.strides().vec(), t.scalar_type(),
+                           found_.versions[root],
+                           at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()),
+                           t.strides() == c10::contiguous_strides(t.sizes())});
   tape_->made_.emplace_back();
   return tape_->fresh_.size() - 1;
 }

@@ -39,7 +39,8 @@ public:
     const auto now = c10::impl::tls_local_dispatch_key_set();
     const auto nodes = graph.nodes();
     if (now.excluded_.has(c10::DispatchKey::ADInplaceOrView) &&
-        std::any_of(nodes.begin(), nodes.end(), [](const jit::Node *node) { return writes(*node); }))
+        std::any_of(nodes.begin(), nodes.end(),
+                    [](const jit::Node *node) { return writes(*node); }))
       guard_.emplace(now.included_, now.excluded_.remove(c10::DispatchKey::ADInplaceOrView));
   }
 

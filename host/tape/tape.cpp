@@ -129,9 +129,8 @@ bool Tape::ListStep::run(Tape &tape) {
 /// scripts/bench counts it apart.
 [[gnu::noinline]] at::Tensor Tape::Fresh::make() const {
   c10::Allocator *const allocator = c10::GetCPUAllocator();
-  auto storage =
-      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                            allocator->allocate(bytes), allocator, true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       allocator->allocate(bytes), allocator, true);
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(dtype));

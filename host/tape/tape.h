@@ -66,9 +66,9 @@ public:
   Guards &guards() { return guards_; }
   /// Hot. Whether the tape serves such inputs, under its settings.
   bool holds(c10::ArrayRef<c10::IValue> inputs);
-  /// Pushes the outputs on `outputs`. False where the run ends early: `outputs` and grad mode are as
-  /// they were. Throws what `interruptible` throws; no other exception. Requires: the guards hold;
-  /// one thread at a time.
+  /// Pushes the outputs on `outputs`. False where the run ends early: `outputs` and grad mode are
+  /// as they were. Throws what `interruptible` throws; no other exception. Requires: the guards
+  /// hold; one thread at a time.
   bool run(c10::ArrayRef<c10::IValue> inputs, jit::Stack &outputs, void (*interruptible)());
   /// Whether no Python can run in run(), so that the caller's inputs need no owners for it.
   bool is_quiet() const { return is_quiet_; }

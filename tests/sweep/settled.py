@@ -170,6 +170,7 @@ PROGRAMS = (
     given,
     numbered,
 )
+DRAWS = (drawn, nested)  # they run one after another: torch's generator is one
 DTYPES = (torch.float32,) * 5 + (torch.float64, torch.bfloat16, torch.int64, torch.int32)
 SHAPES = ((3, 3), (1, 4), (4, 1), (5, 8), (0, 3), (3, 0), (1, 1), (2, 17), (16, 16), (33, 7))
 
@@ -262,7 +263,7 @@ def outcome(function: Callable, case: Case, seed: int) -> list:
     """All that a call leaves: result or exception, inputs, aliases, versions, the generator."""
     inputs = case.inputs(torch.Generator().manual_seed(seed))
     before = [t._version for t in inputs]
-    if case.program is drawn:
+    if case.program in DRAWS:
         torch.manual_seed(seed)
     try:
         result = function(*inputs)
@@ -279,7 +280,7 @@ def outcome(function: Callable, case: Case, seed: int) -> list:
         versions,
         [(t.stride(), t.storage_offset(), t._is_view()) for t in leaves],
         [bits(t) for t in (*leaves, *inputs)],
-        torch.random.get_rng_state() if case.program is drawn else None,
+        torch.random.get_rng_state() if case.program in DRAWS else None,
     ]
 
 
@@ -314,7 +315,7 @@ def main() -> int:
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(options.threads) as many:
         rounds = [
             # What draws needs the generator for itself.
-            (one if case.program is drawn else many).submit(
+            (one if case.program in DRAWS else many).submit(
                 round_of, case, functions[case.program], number * CALLS
             )
             for number, case in enumerate(cases)

@@ -8,9 +8,9 @@
 
 namespace tracehost::python {
 
-/// Keeps what the ops of a graph's run warn of (Operands::warn()). A run that serves the call gives it
-/// to Python, as torch's bindings do for an op; the line is that of the call. Of a run that throws
-/// it is dropped, as the body runs in its place, or never ran.
+/// Keeps what the ops of a graph's run warn of (Operands::warn()). A run that serves the call gives
+/// it to Python, as torch's bindings do for an op; the line is that of the call. Of a run that
+/// throws it is dropped, as the body runs in its place, or never ran.
 class OpWarnings final : public c10::WarningHandler {
 public:
   explicit OpWarnings(Operands &operands) : operands_(operands) { operands.warn(this); }

@@ -161,7 +161,7 @@ protected:
   /// The number of traces after a call with a tensor of these sizes.
   std::uint64_t traces(const Sizes &sizes, std::int64_t n = 1) {
     test::Call call(at::ones(sizes), n);
-    torch::jit::Stack stack;
+    Operands stack;
     SpecializationRef served;
     f.call(body.of(call), stack, served);
     return f.counters()->traces;

@@ -110,6 +110,25 @@ TEST(Tapes, ACallWhileTheTapeRunsHasACopyFromItsThirdTime) {
   EXPECT_TRUE(f.call(x)) << f.tapes.describe();
 }
 
+TEST(Tapes, ARunThatMayFreeWhatItWasLentOwnsIt) {
+  Settled f(kCallsAgain);
+  at::Tensor x = at::ones({3});
+  f.call(x);
+  f.call(x);
+  const c10::weak_intrusive_ptr<c10::TensorImpl> tensor(x.getIntrusivePtr());
+  bool freed = true;
+  meanwhile = [&] {
+    x.reset();
+    freed = tensor.expired();
+  };
+  Operands operands;
+  operands.lend(x);
+  EXPECT_TRUE(f.tapes.run(operands));
+  EXPECT_FALSE(freed);
+  EXPECT_TRUE(tensor.expired()) << "the run has given it back";
+  EXPECT_TRUE(operands[0].toTensor().equal(-at::ones({3})));
+}
+
 TEST(Tapes, CopiesDoNotCountAmongTheSizes) {
   Settled f(kCallsAgain);
   for (int size = 1; size <= 4; ++size)

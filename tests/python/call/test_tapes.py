@@ -105,7 +105,7 @@ def numbers():
     return body, floats(3)
 
 
-@case(TAPE.format(1, 3))
+@case(TAPE.format(2, 3))
 def integers():
     return lambda x: (x + 1).float().sin(), [torch.arange(5) + k for k in range(6)]
 
@@ -219,7 +219,7 @@ def branch_in_a_loop():
     return body, floats(6, 3)
 
 
-@case(TAPE.format(0, 2))
+@case(TAPE.format(0, 3))
 def loop_in_a_loop():
     def body(x):
         total = torch.zeros(())
@@ -228,12 +228,12 @@ def loop_in_a_loop():
             while left.sum() > 0.5:
                 left = left / 2
                 total = total + left.max()
-        return total
+        return total * 2
 
     return body, floats(6, 3)
 
 
-@case(TAPE.format(0, 2))
+@case(TAPE.format(2, 5))
 def loop_in_a_branch():
     def body(x):
         if x.sum() > 0:
@@ -259,7 +259,7 @@ def loops_in_loops_that_draw():
     return body, floats(2)
 
 
-@case(TAPE.format(0, 1))
+@case(TAPE.format(0, 2))
 def loop_that_writes_to_what_it_made():
     def body(x):
         y = torch.zeros(3)
@@ -273,7 +273,7 @@ def loop_that_writes_to_what_it_made():
     return body, floats(6, 3)
 
 
-@case(TAPE.format(0, 2))
+@case(TAPE.format(2, 4))
 def branch_that_writes_to_what_it_made():
     def body(x):
         if x.sum() > 0:
