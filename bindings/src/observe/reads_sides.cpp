@@ -216,6 +216,9 @@ void Reads::note_callable(PyObject *callable) {
   const auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
+  // An operator of torch's, which torch hands to its modes, as a default device is one.
+  if (!module && self && PyCapsule_CheckExact(self) && origin_of(frame_->code) == Origin::torch)
+    return;
   Purity purity = Purity::pure;
   if (self && !PyModule_Check(self)) {
     const auto [effect, of_method] = rule_of_method(self, name);

@@ -32,6 +32,8 @@ extern "C" {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
   count(Counter::instantiate);
+  if (is_to_fail("cudaGraphInstantiate"))
+    return fail(cudaErrorInvalidValue, "cudaGraphInstantiate");
   *exec = new CUgraphExec_st{graph->nodes, graph->kept};
   return cudaSuccess;
 }
@@ -43,6 +45,8 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   count(Counter::graph_launch);
+  if (is_to_fail("cudaGraphLaunch"))
+    return fail(cudaErrorInvalidValue, "cudaGraphLaunch");
   return launch(stream, Kind::other, job_of(*exec));
 }
 
