@@ -54,6 +54,12 @@ bool may_change(PyObject *object) {
   return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
 }
 
+/// What a function of pybind11 has for `self`, by its version.
+bool is_of_pybind(PyObject *self) {
+  return self && (PyCapsule_CheckExact(self) ||
+                  std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11"));
+}
+
 /// What autograd keeps with a tensor: the trace records its stores.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
@@ -217,7 +223,7 @@ void Reads::note_callable(PyObject *callable) {
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
   // An operator of torch's, which torch hands to its modes, as a default device is one.
-  if (!module && self && PyCapsule_CheckExact(self) && origin_of(frame_->code) == Origin::torch)
+  if (!module && is_of_pybind(self) && origin_of(frame_->code) == Origin::torch)
     return;
   Purity purity = Purity::pure;
   if (self && !PyModule_Check(self)) {
