@@ -54,7 +54,8 @@ bool may_change(PyObject *object) {
   return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
 }
 
-/// What a function of pybind11 has for `self`, by its version.
+/// What functions of pybind11 have for `self`, by its version. torch hands such functions, its
+/// operators, to its modes; a default device is one.
 bool is_of_pybind(PyObject *self) {
   return self && (PyCapsule_CheckExact(self) ||
                   std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11"));
@@ -222,11 +223,8 @@ void Reads::note_callable(PyObject *callable) {
   const auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
-  // An operator of torch's, which torch hands to its modes, as a default device is one.
-  if (!module && is_of_pybind(self) && origin_of(frame_->code) == Origin::torch)
-    return;
   Purity purity = Purity::pure;
-  if (self && !PyModule_Check(self)) {
+  if (self && !PyModule_Check(self) && !is_of_pybind(self)) {
     const auto [effect, of_method] = rule_of_method(self, name);
     purity = of_method;
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
