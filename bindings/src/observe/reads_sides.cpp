@@ -54,13 +54,6 @@ bool may_change(PyObject *object) {
   return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
 }
 
-/// What functions of pybind11 have for `self`, by its version. torch hands such functions, its
-/// operators, to its modes; a default device is one.
-bool is_of_pybind(PyObject *self) {
-  return self && (PyCapsule_CheckExact(self) ||
-                  std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11"));
-}
-
 /// What autograd keeps with a tensor: the trace records its stores.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
@@ -224,7 +217,7 @@ void Reads::note_callable(PyObject *callable) {
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
   Purity purity = Purity::pure;
-  if (self && !PyModule_Check(self) && !is_of_pybind(self)) {
+  if (self && !PyModule_Check(self)) {
     const auto [effect, of_method] = rule_of_method(self, name);
     purity = of_method;
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;

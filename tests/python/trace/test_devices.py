@@ -77,23 +77,6 @@ def test_the_default_device_is_part_of_the_signature(device):
     assert f.tracing_count() == len({"cpu", device})
 
 
-def test_ops_of_torch_in_a_branch_where_there_is_a_default_device(device):
-    """Such a device is a mode: torch hands it the functions of its ops."""
-
-    @tracehost.function
-    def f(x):
-        if x.sum() > 0:
-            with torch.profiler.record_function("side"):
-                x = torch.ops.aten.sin(x) + torch.ops.aten.cos.default(x)
-        return x
-
-    with torch.device(device):
-        for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
-            expected = x.sin() + x.cos() if x.sum() > 0 else x
-            assert torch.equal(f(x), expected)
-    assert f.tracing_count() == 1
-
-
 def test_random_ops_draw_from_the_device_s_generator(device):
     def body(x):
         return torch.dropout(x, 0.5, True) + torch.rand_like(x)
