@@ -13,15 +13,14 @@ struct UserObject {
   std::shared_ptr<void> held;
 };
 
-/// All nodes as one piece of work. `exec` may be destroyed before the queue runs.
-Job job_of(const CUgraphExec_st &exec) {
+/// Each node is a piece of work of its own: other streams run between them. `exec` may be destroyed
+/// before the queue runs.
+Job job_of(const Job &node, const CUgraphExec_st &exec) {
   Job job;
-  for (const Job &node : exec.nodes)
-    job.touches.insert(job.touches.end(), node.touches.begin(), node.touches.end());
-  job.work = [nodes = exec.nodes, kept = exec.kept](Memory &memory) {
-    for (const Job &node : nodes)
-      if (!node.on_host || &memory == &device_memory())
-        node.work(memory);
+  job.touches = node.touches;
+  job.work = [node, kept = exec.kept](Memory &memory) {
+    if (!node.on_host || &memory == &device_memory())
+      node.work(memory);
   };
   return job;
 }
@@ -47,7 +46,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   count(Counter::graph_launch);
   if (is_to_fail("cudaGraphLaunch"))
     return fail(cudaErrorInvalidValue, "cudaGraphLaunch");
-  return launch(stream, Kind::other, job_of(*exec));
+  for (const Job &node : exec->nodes)
+    if (const auto error = launch(stream, Kind::other, job_of(node, *exec)))
+      return error;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
