@@ -17,7 +17,7 @@ TRACEHOST_JOBS="${TRACEHOST_JOBS:-$(nproc)}"
 
 # Python tests of devices, and those with a device parameter: scripts/test --standin, scripts/device.
 # shellcheck disable=SC2034
-DEVICE_TESTS=(tests/python/trace/test_{devices,device_order,device_checks,device_counts,cuda_graphs,cuda_graph_{programs,surroundings},state_tensors,factories}.py
+DEVICE_TESTS=(tests/python/trace/test_{devices,device_order,device_checks,device_counts,cuda_graphs,cuda_graph_{programs,faults,surroundings},state_tensors,factories}.py
   tests/python/archive/test_archive_devices.py tests/python/libraries/test_training_{steps,gradients}.py)
 
 say() { printf 'tracehost: %s\n' "$*" >&2; }

@@ -45,12 +45,17 @@ const std::unordered_set<std::string_view> kRejected = {
     "aten::floordiv", "aten::__range_length", "aten::__derive_index", "aten::divmod",
     "aten::factorial", "aten::mod"};
 
-const std::unordered_set<std::string_view> kOwn = {
-    "tracehost::view_dtype",    "tracehost::keep",
-    "tracehost::number",        "tracehost::py_tensor",
-    "tracehost::array_new",     "tracehost::array_write",
-    "tracehost::array_read",    "tracehost::array_written",
-    "tracehost::array_unstack", kTextOp};
+const std::unordered_set<std::string_view> kOwn = {"tracehost::view_dtype",
+                                                   "tracehost::keep",
+                                                   "tracehost::number",
+                                                   "tracehost::py_tensor",
+                                                   "tracehost::array_new",
+                                                   "tracehost::array_write",
+                                                   "tracehost::array_read",
+                                                   "tracehost::array_written",
+                                                   "tracehost::array_unstack",
+                                                   "tracehost::cudnn_enabled",
+                                                   kTextOp};
 
 const c10::Symbol kRaiseError = c10::Symbol::fromQualString("tracehost::raise_error");
 

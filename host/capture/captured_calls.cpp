@@ -210,6 +210,8 @@ bool Entry::replay(jit::Stack &stack, Values given) {
   try {
     replay_for(given, results, started);
   } catch (const std::exception &error) {
+    if (!started && is_of_memory(error)) // of the results; the capture is unharmed
+      return false;
     reject("a replay failed: " + first_line(error));
     if (started)
       throw;

@@ -20,10 +20,7 @@ at::Generator generator_of(c10::Device device) {
 
 /// NaN equals NaN of the same bits, and 0.0 does not equal -0.0.
 bool have_same_bits(const at::Tensor &a, const at::Tensor &b) {
-  const auto bytes = [](const at::Tensor &t) {
-    return without_repeats(t).contiguous().reshape({-1}).view(at::kByte);
-  };
-  return a.numel() == 0 || at::equal(bytes(a), bytes(b));
+  return at::equal(bytes_of(without_repeats(a)), bytes_of(without_repeats(b)));
 }
 
 bool are_alike(const at::Tensor &a, const at::Tensor &b) {
@@ -42,6 +39,11 @@ bool are_same(const c10::IValue &a, const c10::IValue &b) {
 }
 
 } // namespace
+
+at::Tensor bytes_of(const at::Tensor &t) {
+  const at::Tensor all = t.contiguous();
+  return all.as_strided({all.numel()}, {1}).view(at::kByte);
+}
 
 c10::Device device_of_inputs(c10::ArrayRef<c10::IValue> inputs) {
   c10::Device found = c10::kCPU;

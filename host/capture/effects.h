@@ -51,6 +51,10 @@ private:
 std::optional<std::string> difference_of_results(c10::ArrayRef<c10::IValue> replayed,
                                                  c10::ArrayRef<c10::IValue> plain);
 
+/// The values as bytes: devices have no kernels for some dtypes. A tensor of one element may have
+/// any stride, and is contiguous all the same.
+at::Tensor bytes_of(const at::Tensor &t);
+
 /// The first device of the tensors among inputs. Requires: there is a tensor.
 c10::Device device_of_inputs(c10::ArrayRef<c10::IValue> inputs);
 

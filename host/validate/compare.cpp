@@ -1,5 +1,6 @@
 #include "validate/compare.h"
 
+#include "capture/effects.h"
 #include "signature/signature.h"
 #include "signature/tensor_meta.h"
 #include "trace/op_hook.h"
@@ -71,11 +72,9 @@ template <class T> std::string told(const char *what, const T &graph, const T &b
 }
 
 bool same_bits(const at::Tensor &graph, const at::Tensor &body) {
-  at::Tensor a = graph.contiguous(), b = body.contiguous();
-  if (!a.is_cpu()) { // as bytes: devices have no kernel for some dtypes
-    const auto bytes = [](const at::Tensor &t) { return t.reshape(-1).view(at::kByte); };
-    return at::equal(bytes(a), bytes(b));
-  }
+  if (!graph.is_cpu())
+    return at::equal(capture::bytes_of(graph), capture::bytes_of(body));
+  const at::Tensor a = graph.contiguous(), b = body.contiguous();
   return a.nbytes() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 

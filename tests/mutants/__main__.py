@@ -32,6 +32,7 @@ from mutants.faults import Mutant, all_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ["tracehost_core", "tracehost_module"]  # what Python's tests load
+NOT_RUN = (2, 3, 4, 5)  # of pytest: interrupted, its own error, wrong options, no tests
 SIMULATED = {
     "cpu": {},
     "simulated": {"STANDIN_LAZY": "0"},
@@ -65,7 +66,10 @@ class Runner:
             environment["STANDIN_LIBRARIES"] = str(self.build / "standin")
         plugin = [] if on == "cpu" else ["-p", "standin"]
         pytest = ["-m", "pytest", "-q", "-x", *plugin, "-p", "no:cacheprovider", test]
-        return run(self.host, *pytest, **environment) == 0
+        status = run(self.host, *pytest, **environment)
+        if status in NOT_RUN:
+            raise SystemExit(f"mutants: pytest ends with {status}, and has not run {test}")
+        return status == 0
 
     def outcome(self, mutant: Mutant) -> str:
         """`killed by TEST`, `SURVIVES`, or `does not compile`."""

@@ -41,6 +41,7 @@ for _name, _result, *_arguments in (
     ("on_stream", ctypes.c_long, ctypes.c_void_p),
     ("initialised", ctypes.c_int, ctypes.c_int),
     ("fail_after", None, ctypes.c_long),
+    ("fail_call", None, ctypes.c_char_p, ctypes.c_int),
     ("delay", None, ctypes.c_long),
     ("queued", ctypes.c_long),
     ("used", ctypes.c_size_t, ctypes.c_int),
@@ -101,6 +102,12 @@ def initialised(device=-1):
 def fail_after(kernels):
     """The kernel after so many more makes an illegal memory access: all later calls fail. -1 ends this."""
     _runtime.standin_fail_after(kernels)
+
+
+def fail_call(name, times=1):
+    """The next calls of cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate, cudaGraphLaunch or
+    cudaMalloc fail; 0 ends this."""
+    _runtime.standin_fail_call(name.encode(), times)
 
 
 def delay(us):

@@ -260,6 +260,21 @@ def test_a_missing_wait_gives_a_wrong_value():
 
 
 @lazily
+def test_streams_that_do_not_wait_take_turns():
+    x = torch.ones(3, device="cuda")
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    shared = torch.zeros(3, device="cuda")
+    torch.cuda.synchronize()
+    found = []
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            shared.copy_(x * (len(found) + 1))
+            found.append(shared + 0)
+    torch.cuda.synchronize()
+    assert [one.tolist() for one in found] == [[2, 2, 2]] * 2
+
+
+@lazily
 def test_a_chain_of_waits():
     streams = [torch.cuda.Stream() for _ in range(4)]
     x = cuda(0)

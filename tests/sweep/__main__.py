@@ -1,6 +1,7 @@
 """Sweeps the operator database in several processes; each that dies or hangs costs its op, not the run.
 
     cd tests && tracehost -m sweep [--jobs N] [--only REGEX] [--sample] [--seconds 120] [--json FILE] [--resume]
+                                   [--device cuda]
 
 With TRACEHOST_OPTIMIZE=exact each op is called often enough that a kernel tape serves, without gradients.
 
@@ -9,7 +10,9 @@ too if less than 97 % of the pairs are equal in all their calls.
 """
 
 import argparse
+import contextlib
 import faulthandler
+import importlib
 import json
 import os
 import re
@@ -28,6 +31,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 def main() -> int:
     options = parsed()
+    os.environ["SWEEP_DEVICE"] = options.device
     if options.worker:
         return work(options.seconds)
     from sweep.check import Verdict
@@ -59,6 +63,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=120, help="time limit of an op and dtype")
     parser.add_argument("--json", type=Path, help="a line for each pair")
     parser.add_argument("--resume", action="store_true", help="go on after the pairs in --json")
+    parser.add_argument("--device", default=os.environ.get("SWEEP_DEVICE", "cpu"))
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -135,6 +140,9 @@ def worker(pairs: list[str], seconds: int, output) -> tuple[list[dict], str]:
 
 def work(seconds: int) -> int:
     """One process: pairs on stdin, a line before each and its verdict after it on stdout."""
+    if os.environ["SWEEP_DEVICE"] != "cpu":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("standin")  # where PYTHONPATH has it; before torch
     import torch
 
     from sweep.check import check

@@ -11,6 +11,7 @@ import tracehost
 from torch.utils._pytree import tree_leaves
 
 from sweep.operators import (
+    DEVICE,
     UNINITIALISED,
     UNSAFE_STRIDES,
     Call,
@@ -119,7 +120,7 @@ def run(call: Call, function: Callable, arguments: tuple) -> Outcome:
     except Exception as error:
         out.error = error
         return out
-    out.generator = torch.random.get_rng_state()
+    out.generator = generators()
     out.aliases = alias_pattern(arguments, out.result)
     if call.backward:
         try:
@@ -127,6 +128,12 @@ def run(call: Call, function: Callable, arguments: tuple) -> Outcome:
         except Exception as error:
             out.backward_error = error
     return out
+
+
+def generators() -> torch.Tensor:
+    """The states of the generators that an op may draw from."""
+    host = torch.random.get_rng_state()
+    return host if DEVICE == "cpu" else torch.cat([host, torch.cuda.get_rng_state(DEVICE)])
 
 
 def gradients(result: object, arguments: object) -> list[torch.Tensor | None]:
@@ -142,7 +149,8 @@ def weight(t: torch.Tensor) -> torch.Tensor:
     """What an output's gradient is multiplied by: not the same for each element."""
     if t.layout is not torch.strided:
         return torch.ones_like(t)
-    return torch.linspace(0.5, 1.5, max(t.numel(), 1))[: t.numel()].reshape(t.shape).to(t.dtype)
+    values = torch.linspace(0.5, 1.5, max(t.numel(), 1))[: t.numel()]
+    return values.reshape(t.shape).to(t.device, t.dtype)
 
 
 def told(error: Exception) -> str:

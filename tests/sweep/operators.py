@@ -1,5 +1,6 @@
 """The operator database as calls: for each op and dtype the samples, copied so that nothing is shared between runs."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_map
 
+DEVICE = os.environ.get("SWEEP_DEVICE", "cpu")  # of the samples; set by --device
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 # What they return is memory as it was found.
 UNINITIALISED = (
@@ -81,7 +83,7 @@ def calls_of(pair: Pair) -> Iterator[Call]:
     """Every sample as a plain call, in place and into out= where the op has these; for floats also with gradients."""
     op, dtype = OPS[pair.op], getattr(torch, pair.dtype)
     torch.manual_seed(0)
-    for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
+    for index, sample in enumerate(op.sample_inputs(DEVICE, dtype, requires_grad=False)):
         arguments = (sample.input, sample.args, sample.kwargs)
         yield Call(f"sample {index}", plain(op.op), arguments)
         if op.inplace_variant is not None and not sample.broadcasts_input:
@@ -93,7 +95,7 @@ def calls_of(pair: Pair) -> Iterator[Call]:
     if not (dtype.is_floating_point and op.supports_autograd):
         return
     torch.manual_seed(0)
-    for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=True)):
+    for index, sample in enumerate(op.sample_inputs(DEVICE, dtype, requires_grad=True)):
         arguments = (sample.input, sample.args, sample.kwargs)
         finish = sample.output_process_fn_grad
         yield Call(f"sample {index} backward", plain(op.op), arguments, True, finish)

@@ -111,6 +111,9 @@ constexpr Row kPackages[] = {
      "_accelerator_exchangeDevice _accelerator_maybeExchangeDevice _accelerator_setStream "},
     {"torch._C", Effect::device,
      "_accelerator_getStream _accelerator_synchronizeDevice _cuda_isCurrentStreamCapturing"},
+    {"torch", Effect::device, "is_pinned"},
+    {"torch._C", Effect::outside,
+     "_cuda_memoryStats _cuda_memorySnapshot _cuda_hostMemoryStats cudaMemGetInfo"},
     {"torch", Effect::process_state,
      "get_num_threads get_num_interop_threads _cuda_getDevice _cuda_getDeviceCount "
      "_xpu_getDevice _xpu_getDeviceCount _accelerator_getDevice _accelerator_deviceCount",

@@ -60,6 +60,10 @@ namespace {
 constexpr std::string_view kOfFiles[] = {"genericpath", "posixpath", "pathlib", "glob",
                                          "shutil",      "os",        "tempfile"};
 
+bool ends_so(PyCodeObject *code, std::string_view end) {
+  return std::string_view(utf8(code->co_filename)).ends_with(end);
+}
+
 bool is_of_files(PyCodeObject *code) {
   const std::string_view file = utf8(code->co_filename);
   return std::ranges::any_of(kOfFiles, [&](std::string_view module) {
@@ -71,17 +75,18 @@ bool is_of_files(PyCodeObject *code) {
 
 } // namespace
 
-/// What the user's code has called, if the frame is its own or of Python's functions for files;
-/// else empty.
+/// What the user's code has called, if the frame is its own, of Python's functions for files, or of
+/// torch's for memory; else empty.
 std::string Reads::called_by_user(const Called &called) const {
   std::string shown = called.shown();
   for (const Frame *frame = frame_; frame; frame = caller_of(*frame)) {
     const Origin origin = origin_of(frame->code);
     if (origin == Origin::user || origin == Origin::tracehost)
       return shown;
-    if (origin != Origin::python || !is_of_files(frame->code))
+    const bool of_memory = ends_so(frame->code, "/torch/cuda/memory.py");
+    if (!of_memory && (origin != Origin::python || !is_of_files(frame->code)))
       return {};
-    shown = std::string(utf8(frame->code->co_qualname)) + "()";
+    shown = fmt::format("{}{}()", of_memory ? "torch.cuda." : "", utf8(frame->code->co_qualname));
   }
   return {};
 }
@@ -105,9 +110,11 @@ void Reads::note_outside(const Called &called) {
 void Reads::note_device(const Called &called) {
   std::string shown = called.shown();
   if (!printing() && is_users_device_call(shown))
-    paths_.serves_once(fmt::format("calls {} at {}, which chooses a device or a stream or orders "
-                                   "what runs there, and a graph does not repeat that",
-                                   shown, text(user_line())));
+    paths_.serves_once(fmt::format("calls {} at {}, which {}", shown, text(user_line()),
+                                   called.name == "is_pinned"
+                                       ? "no call compares"
+                                       : "chooses a device or a stream or orders what runs there, "
+                                         "and a graph does not repeat that"));
 }
 
 namespace {
@@ -124,9 +131,8 @@ bool Reads::is_users_device_call(std::string &shown) const {
   const Frame *frame = frame_;
   for (; frame; frame = caller_of(*frame)) {
     const Origin origin = origin_of(frame->code);
-    const std::string_view file = utf8(frame->code->co_filename);
     const bool hands_on =
-        std::ranges::any_of(kOfDevices, [&](auto end) { return file.ends_with(end); });
+        std::ranges::any_of(kOfDevices, [&](auto end) { return ends_so(frame->code, end); });
     if (origin == Origin::torch && !hands_on)
       return false;
     if (origin != Origin::torch && origin != Origin::python)

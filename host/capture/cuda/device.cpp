@@ -1,6 +1,7 @@
 #include "capture/device.h"
 #include "capture/plugin.h"
 
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -132,8 +133,18 @@ public:
     static_cast<void>(cudaGetLastError());
   }
 
-  void replay(Captured &captured, c10::Stream) override {
-    static_cast<CudaGraph &>(captured).graph->replay(); // on the current stream
+  /// On the current stream. A replay moves the generator on before it starts.
+  void replay(Captured &captured, c10::Stream stream) override {
+    auto &draws = *at::check_generator<at::CUDAGeneratorImpl>(
+        at::cuda::detail::getDefaultCUDAGenerator(stream.device_index()));
+    const std::uint64_t before = draws.philox_offset_per_thread();
+    try {
+      static_cast<CudaGraph &>(captured).graph->replay();
+    } catch (...) {
+      draws.set_philox_offset_per_thread(before);
+      static_cast<void>(cudaGetLastError());
+      throw;
+    }
   }
 
   bool set_breaking(bool breaks) override {

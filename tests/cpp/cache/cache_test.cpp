@@ -1,7 +1,10 @@
 #include "cache/cache.h"
 #include "cache/flights.h"
 
+#include "program/program.h"
 #include "support/signatures.h"
+
+#include <torch/csrc/jit/ir/irparser.h>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +45,20 @@ template <class List> std::string texts(const List &list) {
   for (const auto &s : list)
     result += text(s->signature);
   return result;
+}
+
+/// A wait for the device would keep other threads of Python from running.
+TEST(Specialization, OnADeviceRunsWithoutTheGil) {
+  auto graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR("graph(%x : Tensor):\n  return (%x)", graph.get());
+  Specialization made;
+  made.program = std::make_unique<Program>(graph, "f", 1);
+  TensorMeta slot = test::meta({3});
+  made.signature.slots.push_back(slot);
+  EXPECT_FALSE(made.runs_without_gil());
+  slot.device = c10::Device(c10::kCUDA, 0);
+  made.signature.slots.push_back(slot);
+  EXPECT_TRUE(made.runs_without_gil());
 }
 
 TEST(Cache, KeepsTheOrderOfPublishing) {

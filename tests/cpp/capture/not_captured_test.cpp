@@ -67,6 +67,19 @@ TEST(NotCaptured, ALaterReplayThatFails) {
   EXPECT_EQ(f.captures->describe(), "the interpreter: a replay failed: replay failed");
 }
 
+TEST(NotCaptured, ACallWithTooLittleMemoryForItsResults) {
+  Program f(kAccumulates);
+  const at::Tensor x = at::ones({3}), w = at::zeros({3});
+  f.settle({x, w}, 4);
+  f.device.lacks_memory = true;
+  f.device.fails_at["replay"] = 1;
+  EXPECT_TRUE(f.call({x, w}).back().toTensor().equal(at::full({3}, -5.)));
+  EXPECT_FALSE(f.served);
+  EXPECT_TRUE(f.call({x, w}).back().toTensor().equal(at::full({3}, -6.)));
+  EXPECT_TRUE(f.served);
+  EXPECT_EQ(f.device.count("begin"), 1);
+}
+
 TEST(NotCaptured, ACaptureWithTooLittleMemoryIsTriedOnceMore) {
   for (const bool again : {false, true}) {
     Program f(kAccumulates);

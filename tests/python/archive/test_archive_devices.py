@@ -34,6 +34,19 @@ def test_an_input_on_the_cpu_stays_there(tmp_path, device):
     assert result.tolist() == [2.5, 4.5, 6.5]
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", None])
+def test_a_batch_norm_reads_a_flag_of_cudnn(tmp_path, device):
+    norm = torch.nn.BatchNorm1d(3).cuda().eval().requires_grad_(False)
+    norm.running_mean.fill_(2)
+    f = tracehost.function(norm.forward)
+    x = torch.arange(6.0, device="cuda").reshape(2, 3)
+    expected = f(x).cpu()
+    tracehost.save(tmp_path / "norm.pt", {"f": f})
+    loaded = tracehost.load(tmp_path / "norm.pt", device=device)["f"]
+    assert torch.equal(loaded(x.to(device or "cuda")).cpu(), expected)
+    torch.testing.assert_close(torch.jit.load(tmp_path / "norm.pt").f(x).cpu(), expected)
+
+
 def chain(x):
     for _ in range(4):
         x = torch.relu(x * 1.01 + 0.1)

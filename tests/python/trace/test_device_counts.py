@@ -74,7 +74,10 @@ of("padding", lambda x: F.pad(x, (1, 1)))
 of("convolution", lambda x: F.conv2d(x[None, None], x[None, None, :2, :2]))
 of("pooling", lambda x: F.max_pool2d(x[None], 2))
 of("interpolation", lambda x: F.interpolate(x[None, None], scale_factor=2))
-of("attention", lambda x: F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]))
+of(
+    "attention",
+    lambda x: F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]),
+)
 of("layer_norm", lambda x: F.layer_norm(x, (4,)))
 of("factories", lambda x: x + torch.ones(4, device="cuda") + torch.arange(4, device="cuda"))
 of("number_of_the_host", lambda x: x * torch.tensor(2.0))

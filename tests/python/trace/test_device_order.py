@@ -62,6 +62,30 @@ def test_a_call_that_orders_work_is_made_by_each_call(body):
     assert f"the body calls {BY_NAME[body]} at test_device_order.py:" in str(f.explain(ones()))
 
 
+def test_whether_memory_is_pinned_is_asked_by_each_call():
+    @tracehost.function
+    def f(x):
+        return x * 2 if x.is_pinned() else x + 5
+
+    for _ in range(2):
+        assert f(torch.ones(3).pin_memory()).tolist() == [2, 2, 2]
+        assert f(torch.ones(3)).tolist() == [6, 6, 6]
+    assert f.tracing_count() == 4
+    assert "calls Tensor.is_pinned() at test_device_order.py:" in str(f.explain(torch.ones(3)))
+
+
+@pytest.mark.parametrize("asked", ["memory_allocated", "max_memory_reserved", "mem_get_info"])
+def test_how_much_memory_is_used_is_what_the_trace_found(asked):
+    def body(x):
+        return x, getattr(torch.cuda, asked)()
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.TraceWarning, match=r"body .* calls torch\.cuda\.\w+\(\) at "):
+        f(ones())
+    f(ones())
+    assert f.tracing_count() == 1
+
+
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
 def test_another_device_for_a_part_of_the_body():
     @tracehost.function
@@ -157,6 +181,23 @@ def test_validation_compares_any_dtype(dtype):
     x = torch.zeros(3, dtype=dtype, device="cuda")
     f(x)
     f(x)
+    assert f.stats()["validated"] == 1
+
+
+@pytest.mark.parametrize("optimize", ["off", "exact"])
+def test_validation_compares_one_element_of_any_stride(optimize):
+    """It is contiguous, and its last stride is not 1."""
+
+    def body(x):
+        for _ in range(4):
+            x = torch.relu(x * 1.01 + 0.1)
+        return x.sum().expand(1), x[:1].diagonal(), x[:0]
+
+    f = tracehost.function(body, optimize=optimize)
+    for i in range(6):
+        x = torch.full((2, 3), float(i), device="cuda")
+        for found, expected in zip(f(x), body(x.cpu()), strict=True):
+            assert torch.equal(found.cpu(), expected) and found.stride() == expected.stride()
     assert f.stats()["validated"] == 1
 
 

@@ -30,7 +30,9 @@ cudaError_t cudaMalloc(void **address, std::size_t bytes) {
     return standin::fail(error, "cudaMalloc");
   if (const auto error = standin::forbidden("cudaMalloc"))
     return error;
-  *address = standin::allocate(bytes, standin::current_device());
+  *address = standin::is_to_fail("cudaMalloc")
+                 ? nullptr
+                 : standin::allocate(bytes, standin::current_device());
   return *address ? cudaSuccess : standin::fail(cudaErrorMemoryAllocation, "cudaMalloc");
 }
 

@@ -116,7 +116,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
     return fail(cudaErrorStreamCaptureUnsupported, "cudaStreamBeginCapture");
   CUstream_st &stream = stream_of(handle);
   Lock lock(queues());
-  if (stream.capture)
+  if (stream.capture || is_to_fail("cudaStreamBeginCapture"))
     return fail(cudaErrorIllegalState, "cudaStreamBeginCapture");
   auto capture = std::make_shared<Capture>();
   capture->id = ++last_id;
@@ -143,6 +143,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
       stream.capture->thread != &this_thread)
     return fail(cudaErrorStreamCaptureWrongThread, "cudaStreamEndCapture");
   capture = stop(stream);
+  capture->invalid |= is_to_fail("cudaStreamEndCapture");
   const bool joined = is_joined(*capture);
   if (!capture->invalid && joined) {
     *graph = capture->graph;

@@ -1,6 +1,7 @@
 #include "runtime.h"
 
 #include <cstdio>
+#include <string>
 
 /// Errors: the last one of each thread, the sticky one of the process, and faults that a test asks
 /// for.
@@ -12,6 +13,8 @@ namespace {
 thread_local cudaError_t last = cudaSuccess;
 std::atomic<cudaError_t> broken{cudaSuccess};
 std::atomic<long> kernels_before_fault{-1};
+std::mutex asked;
+std::map<std::string, int> calls_to_fail; ///< how many of the next ones
 
 struct Text {
   cudaError_t error;
@@ -76,9 +79,22 @@ void approach_fault() {
     set_sticky(cudaErrorIllegalAddress);
 }
 
+bool is_to_fail(const char *call) {
+  const std::scoped_lock lock(asked);
+  const auto found = calls_to_fail.find(call);
+  return found != calls_to_fail.end() && found->second > 0 && found->second-- > 0;
+}
+
 } // namespace standin
 
 extern "C" {
+
+/// The next `times` calls of cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate,
+/// cudaGraphLaunch or cudaMalloc fail.
+void standin_fail_call(const char *call, int times) {
+  const std::scoped_lock lock(standin::asked);
+  standin::calls_to_fail[call] = times;
+}
 
 /// The kernel after the next `kernels` ones makes an illegal access: all later calls fail. -1
 /// repairs the device, which a real one cannot.

@@ -13,15 +13,14 @@ struct UserObject {
   std::shared_ptr<void> held;
 };
 
-/// All nodes as one piece of work. `exec` may be destroyed before the queue runs.
-Job job_of(const CUgraphExec_st &exec) {
+/// Each node is a piece of work of its own: other streams run between them. `exec` may be destroyed
+/// before the queue runs.
+Job job_of(const Job &node, const CUgraphExec_st &exec) {
   Job job;
-  for (const Job &node : exec.nodes)
-    job.touches.insert(job.touches.end(), node.touches.begin(), node.touches.end());
-  job.work = [nodes = exec.nodes, kept = exec.kept](Memory &memory) {
-    for (const Job &node : nodes)
-      if (!node.on_host || &memory == &device_memory())
-        node.work(memory);
+  job.touches = node.touches;
+  job.work = [node, kept = exec.kept](Memory &memory) {
+    if (!node.on_host || &memory == &device_memory())
+      node.work(memory);
   };
   return job;
 }
@@ -32,6 +31,8 @@ extern "C" {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
   count(Counter::instantiate);
+  if (is_to_fail("cudaGraphInstantiate"))
+    return fail(cudaErrorInvalidValue, "cudaGraphInstantiate");
   *exec = new CUgraphExec_st{graph->nodes, graph->kept};
   return cudaSuccess;
 }
@@ -43,7 +44,12 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   count(Counter::graph_launch);
-  return launch(stream, Kind::other, job_of(*exec));
+  if (is_to_fail("cudaGraphLaunch"))
+    return fail(cudaErrorInvalidValue, "cudaGraphLaunch");
+  for (const Job &node : exec->nodes)
+    if (const auto error = launch(stream, Kind::other, job_of(node, *exec)))
+      return error;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -105,6 +105,8 @@ cudaError_t sticky();
 void set_sticky(cudaError_t error);
 /// Counts a kernel for standin_fail_after().
 void approach_fault();
+/// Whether standin_fail_call() wants this call to fail.
+bool is_to_fail(const char *call);
 
 // memory.cpp
 

@@ -118,11 +118,20 @@ void run_until(Lock &lock, CUstream_st &stream, std::uint64_t ticket) {
 
 void run_all(Lock &lock, CUstream_st &stream) { run_until(lock, stream, stream.queued); }
 
+/// The streams take turns, as they would side by side: one that should wait for another shows it.
 void run_device(Lock &lock, int device) {
-  const std::vector<CUstream_st *> all = streams();
-  for (CUstream_st *stream : all)
+  std::vector<std::pair<CUstream_st *, std::uint64_t>> all;
+  for (CUstream_st *stream : streams())
     if (device < 0 || stream->device == device)
-      run_all(lock, *stream);
+      all.emplace_back(stream, stream->queued);
+  for (bool any = true; any;) {
+    any = false;
+    for (const auto &[stream, last] : all) {
+      if (stream->done < last)
+        run_until(lock, *stream, stream->done + 1);
+      any |= stream->done < last;
+    }
+  }
 }
 
 bool is_in_use(Span span) {

@@ -1,0 +1,171 @@
+"""CUDA graphs where something fails: a step of a capture, the device, memory; and in a child of fork()."""
+
+import functools
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import tracehost
+
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
+    pytest.mark.skipif(
+        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
+        reason="CUDA graphs need torch 2.15",
+    ),
+]
+
+MIB = 1 << 20
+function = functools.partial(tracehost.function, optimize="exact")
+
+
+def chain(x):
+    for _ in range(4):
+        x = torch.relu(x * 1.01 + 0.1)
+    return x
+
+
+def served_by(f):
+    return f.specializations()[-1].runs_by
+
+
+def settled(body=chain, calls=8, size=3):
+    f = function(body)
+    for i in range(calls):
+        f(torch.full((size,), float(i), device="cuda"))
+    return f
+
+
+FAULT = """
+import standin
+import torch
+import tracehost
+
+
+@tracehost.function(optimize="exact")
+def f(x):
+    for _ in range(4):
+        x = torch.relu(x * 1.01 + 0.1)
+    return x
+
+
+x = torch.ones(3, device="cuda")
+for _ in range(8):
+    f(x)
+print(f.specializations()[0].runs_by)
+standin.fail_after(0)
+try:
+    f(x)
+    f(x)
+    torch.cuda.synchronize()
+except RuntimeError as error:
+    print("illegal memory access" in str(error))
+"""
+
+
+def test_a_fault_of_the_device_is_raised(tmp_path):
+    """In a process of its own: a device does not recover from it."""
+    pytest.importorskip("standin", reason="only the simulated runtime has such faults")
+    program = tmp_path / "fault.py"
+    program.write_text(FAULT)
+    host = Path(sys.prefix) / "bin" / "tracehost"
+    ran = subprocess.run([host, program], capture_output=True, text=True, timeout=120)
+    assert ran.stdout.splitlines() == ["a CUDA graph (12 ops)", "True"], ran.stderr
+
+
+STEPS = {  # what fails, in which call, and what the function says then
+    "cudaStreamBeginCapture": (2, "its capture failed: "),
+    "cudaStreamEndCapture": (2, "its capture failed: "),
+    "cudaGraphInstantiate": (2, "its capture failed: "),
+    "cudaGraphLaunch": (2, "its first replay failed: "),
+    "cudaGraphLaunch later": (5, "a replay failed: "),
+    "cudaMalloc": (2, ""),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_fault_at_each_step_leaves_the_call_alone(step):
+    """Results, writes and draws are eager's, later draws too, and no memory is lost."""
+    standin = pytest.importorskip("standin", reason="only the simulated runtime fails on demand")
+    calls, why = STEPS[step]
+
+    def run(decorate, fault=lambda: None):
+        total = torch.zeros(3, 4, device="cuda")
+
+        @decorate
+        def f(x):
+            total.add_(x)
+            return torch.nn.functional.dropout(chain(x) + total, 0.5)
+
+        torch.manual_seed(3)
+        seen = []
+        for i in range(9):
+            if i == calls:
+                fault()
+            seen.append((f(torch.full((3, 4), i / 4, device="cuda")).cpu(), total.cpu()))
+        return f, [*seen, torch.rand(3, device="cuda").cpu()]
+
+    settled(lambda x: torch.nn.functional.dropout(chain(x), 0.5))  # what torch keeps
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    expected = run(lambda body: body)[1]
+    fault = functools.partial(standin.fail_call, step.split()[0])
+    try:
+        f, found = run(function, fault)
+    finally:
+        standin.fail_call(step.split()[0], 0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    if why:
+        assert served_by(f).startswith("the interpreter: " + why), served_by(f)
+    else:
+        assert served_by(f).startswith("a CUDA graph ("), served_by(f)
+    del f
+    gc.collect()
+    assert torch.cuda.memory_allocated() == before
+    g = settled()
+    assert served_by(g) == "a CUDA graph (12 ops)"
+
+
+def test_a_child_of_fork_may_drop_a_function():
+    f = settled()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            del f
+            gc.collect()
+            g = function(lambda x: x + 1)
+            good = g(torch.ones(2)).tolist() == [2, 2]
+        except BaseException:
+            good = False
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    x = torch.ones(3, device="cuda")
+    assert torch.equal(f(x), chain(x))
+    assert served_by(f) == "a CUDA graph (12 ops)"
+
+
+def test_a_capture_that_has_too_little_memory_leaves_the_call_alone():
+    """A plain call keeps two results at a time; a capture keeps those and copies of the arguments."""
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    count = 4 * MIB  # 16 MiB
+    x = torch.ones(count, device="cuda")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 100 * MIB) / total)
+    try:
+        f = function(chain)
+        for i in range(8):
+            given = x + i
+            assert torch.equal(f(given), chain(given))
+        assert served_by(f).startswith(("a CUDA graph", "the interpreter: ")), served_by(f)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    del f, given, x
+    gc.collect()
+    assert torch.cuda.memory_allocated() == before
