@@ -107,13 +107,16 @@ InterruptionChecks::~InterruptionChecks() {
 
 void InterruptionChecks::insert(jit::Block &block, bool loop) {
   int since = loop ? kOpsBetween : 0; // ops since the last check: a turn begins with one
+  const auto insert_before = [this](jit::Node *node) {
+    const jit::WithInsertPoint here(node);
+    nodes_.push_back(insert_op(*node->owningGraph(), "tracehost::interruptible", {}, 0));
+    nodes_.back()->setSourceRange(node->sourceRange());
+  };
   for (jit::Node *node : block.nodes()) {
     if (node->kind() == c10::prim::Constant)
       continue;
     if (since == kOpsBetween) {
-      const jit::WithInsertPoint here(node);
-      nodes_.push_back(insert_op(*node->owningGraph(), "tracehost::interruptible", {}, 0));
-      nodes_.back()->setSourceRange(node->sourceRange());
+      insert_before(node);
       since = 0;
     }
     ++since;
@@ -125,6 +128,11 @@ void InterruptionChecks::insert(jit::Block &block, bool loop) {
     if (node->kind() == c10::prim::Loop)
       since = kOpsBetween;
   }
+  const jit::Node *last = block.return_node()->prev();
+  while (last->kind() == c10::prim::Constant)
+    last = last->prev();
+  if (last->kind() == c10::prim::Loop)
+    insert_before(block.return_node());
 }
 
 } // namespace tracehost

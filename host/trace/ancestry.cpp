@@ -202,6 +202,8 @@ bool may_be_one(const jit::Value *a, const jit::Value *b) {
                      [&](const auto *value) { return of_b.contains(value); });
 }
 
+bool is_of_block(const jit::Value *value) { return ways_of(value).size() > 1; }
+
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {
   Search search;
   for (const jit::Value *value : results)

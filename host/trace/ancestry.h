@@ -30,6 +30,8 @@ bool may_have_from(Fact fact, const torch::jit::Value *tensor,
 
 /// Whether two values may be one tensor, by the way that a call takes through blocks.
 bool may_be_one(const torch::jit::Value *a, const torch::jit::Value *b);
+/// Whether `value` is what a block has made or was given, by the way that a call takes through it.
+bool is_of_block(const torch::jit::Value *value);
 
 /// Whether the results of `node` are contiguous for any strides and sizes of its arguments.
 bool is_always_contiguous(const torch::jit::Node &node);

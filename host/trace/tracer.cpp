@@ -254,6 +254,10 @@ bool may_be_one(const at::Tensor &a, const at::Tensor &b) {
   return in_eager(a).is_same(in_eager(b)) || (state->hasValue(a) && state->hasValue(b) &&
                                               may_be_one(state->getValue(a), state->getValue(b)));
 }
+bool is_of_block(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  return state->hasValue(t) && is_of_block(state->getValue(t));
+}
 bool is_traced_size(const at::Tensor &t) {
   const Resumed resumed;
   return current && current->dynamic_sizes && current->dynamic_sizes->is_size(t);

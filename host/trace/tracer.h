@@ -221,6 +221,8 @@ at::Tensor in_eager(at::Tensor t);
 /// Whether two different tensors may be one in eager, in this call or another. The side of an `if`,
 /// or the iterations of a loop, decide that. Requires: recording().
 bool may_be_one(const at::Tensor &a, const at::Tensor &b);
+/// Whether `t` is the result of a staged branch or loop. Requires: recording().
+bool is_of_block(const at::Tensor &t);
 /// Whether `t` is computed from traced sizes alone.
 bool is_traced_size(const at::Tensor &t);
 /// The value of a traced size. The dimensions that it depends on are specialized, or the read is

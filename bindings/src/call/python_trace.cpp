@@ -117,8 +117,11 @@ BodyResult PythonTrace::run() {
   const BodyFrames frames;
   underway.push_back({&function_, &signature});
   const auto leave = c10::make_scope_exit([] { underway.pop_back(); });
-  if (!call_.converted_ && !request_)
+  if (!call_.converted_ && !request_) {
     containers_.emplace(bound_, function_.binder.fixed());
+    for (PyObject *container : containers_->objects())
+      recorder_->paths().given_container(container);
+  }
   NumbersLeft numbers;
   {
     const Profile profile(*recorder_);

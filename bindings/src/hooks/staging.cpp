@@ -370,6 +370,10 @@ void add_staging(py::module_ &module) {
   add_block_stores(module);
   module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
+  module.def("is_given", [](py::handle object) {
+    Recorder *recorder = Profile::recorder();
+    return recorder && recorder->paths().is_given_container(object.ptr());
+  });
   module.def("_keeps_print", [](py::handle file) {
     Recorder *recorder = Profile::recorder();
     return recorder && recorder->paths().keeps_print(file.ptr());

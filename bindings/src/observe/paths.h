@@ -160,6 +160,9 @@ public:
   }
   /// The same of a tensor, which may be among the arguments.
   bool is_from_outside(PyObject *tensor) const { return knows(tensor) || given_.contains(tensor); }
+  /// A list or dict among the arguments: the caller holds it, too.
+  void given_container(PyObject *container) { given_containers_.insert(container); }
+  bool is_given_container(PyObject *object) const { return given_containers_.contains(object); }
   /// Whether a variable of an enclosing function holds the object, also before the body reads it.
   bool is_enclosed(PyObject *object) const {
     return std::any_of(cells_.begin(), cells_.end(),
@@ -227,7 +230,7 @@ private:
   std::unordered_set<PyTypeObject *> asked_stores_; ///< the same for `__setattr__`
   std::unordered_set<PyTypeObject *> inherits_;     ///< classes whose bases were asked for
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
-  std::unordered_set<PyObject *> given_;
+  std::unordered_set<PyObject *> given_, given_containers_;
   std::unordered_set<PyObject *> absent_;
   std::optional<std::vector<Position>> state_; ///< between begin_state() and end_state()
   std::string once_;

@@ -401,8 +401,12 @@ void Reads::contains(PyObject *element, PyObject *container) {
 
 /// A key or an element of a set that the body makes. A tuple's hash is that of its elements.
 void Reads::hashed(PyObject *key) {
-  if (PyTuple_Check(key))
-    paths_.whole(key, true);
+  check_hash(key);
+  if (!PyTuple_Check(key))
+    return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    check_hash(PyTuple_GET_ITEM(key, i));
+  paths_.whole(key, true);
 }
 
 void Reads::truth(PyObject *value) {

@@ -73,6 +73,8 @@ private:
   void reject_number(const char *what, const char *instead);
   void reject_type();
   void check_identity(PyObject *a, PyObject *b);
+  void check_hash(PyObject *object);
+  void check_identities(const Called &called, Arguments arguments);
   void check_types(PyObject *a, PyObject *b);
   void check_lookup(PyObject *element, PyObject *container);
   void check_use_of_type(PyObject *object);

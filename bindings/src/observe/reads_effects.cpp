@@ -81,12 +81,29 @@ void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
     paths_.ask(of, type, Asked::subclass);
 }
 
+/// Calls that ask which object a tensor is.
+void Reads::check_identities(const Called &called, Arguments arguments) {
+  const bool compares = called.of == "_operator" && called.name.starts_with("is_");
+  if (compares && arguments.size() == 2 && arguments[0] && arguments[1])
+    check_identity(arguments[0], arguments[1]);
+  const bool asks = called.of == "builtins" && (called.name == "id" || called.name == "hash");
+  if (asks && arguments.size() == 1 && arguments[0])
+    hashed(arguments[0]);
+  if (called.of != "builtins" || !called.name.ends_with("set") || arguments.size() != 1 ||
+      !arguments[0] || !(PyList_Check(arguments[0]) || PyTuple_Check(arguments[0])))
+    return;
+  for (Py_ssize_t i = 0; i < Py_SIZE(arguments[0]); ++i)
+    hashed(PySequence_Fast_ITEMS(arguments[0])[i]);
+}
+
 /// What a called node stores is stored again, and counts; what it reads does not.
 void Reads::apply(Rule rule, const Called &called, Arguments arguments) {
   const Effect effect = rule.effect;
   for (PyObject *argument : arguments)
     if (argument && !called_ && called.name != "get")
       check_use_of_type(argument);
+  if (!called_)
+    check_identities(called, arguments);
   const bool adds_to_own = effect == Effect::adds && called.name == "append" &&
                            !arguments.empty() && arguments[0] && !paths_.knows(arguments[0]);
   if (!adds_to_own && !asks_of_class(effect, called.of, called.name))

@@ -72,6 +72,18 @@ void reject_read(const std::string &message) {
   }
 }
 
+bool is_no_number(PyObject *object) { return is_tensor(object) && !is_traced_number(object); }
+
+/// `library`: the code is none that the user can change.
+void reject_identity(const char *what, const char *asked, bool library) {
+  reject_read(fmt::format(
+      "{} at {} asks {}, and the side of an `if` or the iterations of a loop that are part of the "
+      "graph decide that. {}",
+      what, text(user_line()), asked,
+      library ? "Pass a tensor of its own there: t.clone()."
+              : "Note it in a bool variable where the tensor is assigned, and ask that."));
+}
+
 } // namespace
 
 /// torch takes a list with a tensor for a tuple, and a number of the graph is one. Converted code
@@ -121,14 +133,17 @@ void Reads::check_identity(PyObject *a, PyObject *b) {
   if ((is_traced_number(a) && PyBool_Check(b)) || (is_traced_number(b) && PyBool_Check(a)))
     reject_number("the identity", "Ask bool(n)");
   check_types(a, b);
-  const bool plain = is_tensor(a) && is_tensor(b) && !is_traced_number(a) && !is_traced_number(b);
-  if (a != b && plain && trace::recording() && !is_library(origin_of(frame_->code)) &&
-      trace::may_be_one(THPVariable_Unpack(a), THPVariable_Unpack(b)))
-    reject_read(fmt::format(
-        "`is` at {} asks whether two tensors are one, and the side of an `if` or the iterations of "
-        "a loop that are part of the graph decide that. Note it in a bool variable where the "
-        "tensor is assigned, and ask that.",
-        text(user_line())));
+  if (a != b && is_no_number(a) && is_no_number(b) && trace::recording() &&
+      !is_ours(frame_->globals) && trace::may_be_one(THPVariable_Unpack(a), THPVariable_Unpack(b)))
+    reject_identity("`is`", "whether two tensors are one", is_library(origin_of(frame_->code)));
+}
+
+/// `id(t)`, `{t}`, `table[t]`: the same of a tensor alone, which is then compared with any other.
+void Reads::check_hash(PyObject *object) {
+  if (is_no_number(object) && trace::recording() && !is_ours(frame_->globals) &&
+      trace::is_of_block(THPVariable_Unpack(object)))
+    reject_identity("a set, a dict or id()", "which object a tensor is",
+                    is_library(origin_of(frame_->code)));
 }
 
 /// `a == b`.

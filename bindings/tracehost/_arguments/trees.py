@@ -35,25 +35,41 @@ class Spec:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The containers, with these leaves."""
+    def unflatten(
+        self,
+        leaves: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        made: dict[Any, Any] | None = None,
+    ) -> Any:
+        """The containers, with these leaves.
+
+        `keys`: one for each container, in the order of flatten()'s `containers`. Those of one key are one object,
+        kept in `made`; None: an object of its own.
+        """
         each = iter(leaves)
         if self.kind is None:
             return next(each)
-        children = [child.unflatten(each) for child in self.children]
-        return _pytree.SUPPORTED_NODES[self.kind].unflatten_fn(children, self.context)
+        of_each = iter(keys) if keys is not None else None
+        key = next(of_each) if of_each is not None else None
+        children = [child.unflatten(each, of_each, made) for child in self.children]
+        new = _pytree.SUPPORTED_NODES[self.kind].unflatten_fn(children, self.context)
+        return new if key is None or made is None else made.setdefault(key, new)
 
 
 LEAF = Spec()
 
 
-def flatten(value: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Spec]:
-    """The leaves in order, and the rest."""
+def flatten(
+    value: Any,
+    is_leaf: Callable[[Any], bool] | None = None,
+    containers: list[Any] | None = None,
+) -> tuple[list[Any], Spec]:
+    """The leaves in order, and the rest. The containers are appended to `containers`, the outer one first."""
     leaves: list[Any] = []
-    return leaves, _flatten(value, leaves, is_leaf)
+    return leaves, _flatten(value, leaves, is_leaf, [] if containers is None else containers)
 
 
-def _flatten(value: Any, leaves: list[Any], is_leaf: Any) -> Spec:
+def _flatten(value: Any, leaves: list[Any], is_leaf: Any, containers: list[Any]) -> Spec:
     kind = type(value)
     if issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_make"):
         kind = _NAMEDTUPLE
@@ -62,7 +78,8 @@ def _flatten(value: Any, leaves: list[Any], is_leaf: Any) -> Spec:
         leaves.append(value)
         return LEAF
     children, context = node.flatten_fn(value)
-    return Spec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
+    containers.append(value)
+    return Spec(kind, context, [_flatten(x, leaves, is_leaf, containers) for x in children])
 
 
 def read_all(container: Any, keys: Iterable[Any]) -> None:

@@ -26,6 +26,10 @@ from .scopes import (
 from .text import Text
 from .undefined import RETURN_FLAG, RETURN_VALUE, SUBJECT
 
+# A conversion makes its condition a part of the graph, and its result a traced number.
+_OF_C_CODE = {"__bool__", "__contains__", "__float__", "__hash__", "__index__", "__int__", "__len__", "__length_hint__",
+              "__next__"}  # fmt: skip
+
 
 class Statements(Control):
     """One function's body, and those of functions defined in it (each by an object of its own)."""
@@ -184,6 +188,8 @@ class Statements(Control):
         around = self.scope
         scope.has_class = around.kind == "class" or any(s.has_class for s in around.outward())
         why = rejection(node, self.text)
+        if why is None and around.kind == "class" and node.name in _OF_C_CODE:
+            why = f"C code calls {node.name}(), and takes a plain value or an exception from it"
         if why is None and decorated_do_not_convert(node):
             why = "it is marked do_not_convert"
         inner = Statements(scope, self.text, self.left)

@@ -201,6 +201,8 @@ def _of_function(f: Any) -> Any:
     made = converted(f)
     if made is f and "__wrapped__" in f.__dict__:
         return _with_wrapped(f)
+    if made is f and f.__module__ == "torch.nn.functional" and _tracehost.recording():
+        return _with_values(f, _flag)
     return made
 
 
@@ -277,6 +279,11 @@ def _value(value: Any) -> Any:
             return {_value(k): _value(v) for k, v in value.items()}
         return kind(map(_value, value))
     return value
+
+
+def _flag(value: Any) -> Any:
+    """The value of a bool, which chooses what is computed (`training=`): torch's parser takes no traced one."""
+    return _value(value) if type(value) is TracedNumber and value.__class__ is bool else value
 
 
 def _holds_number(value: Any) -> bool:

@@ -13,7 +13,7 @@ variable that differs becomes an output of the node.
 - carried.py, loop_errors.py: what a loop carries, and why it can't be staged; options.py: what the user says of it
 - conditions.py: conditional expressions, `and`, `or`, `not`, `assert`: staged ifs that have a value
 - iterables.py: what a staged `for` goes over; and `is_staged`, which all operators ask first
-- state.py: variables apart and together
+- state.py: variables apart and together; identity.py: which of their lists and dicts are one object
 - stores.py, snapshots.py, containers.py: attributes that called code sets, what a block could change besides, and
   changes of containers, which a graph would not repeat
 - taken.py: calls that take from iterators, files and random.Random, which no attempt undoes

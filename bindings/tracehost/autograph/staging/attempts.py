@@ -34,6 +34,7 @@ from .branches import (
 )
 from .carried import Carrying, Peel, Retry
 from .containers import Grows, bodies, reject_change
+from .identity import blocks
 from .join import State
 from .lists import StagedList
 from .state import poison, take_apart
@@ -67,7 +68,8 @@ class StagedLoop(Carrying):
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         try:
-            return unobserved(self._run, bounds, iteration)
+            with blocks:
+                return unobserved(self._run, bounds, iteration)
         except (Grows, Peel, Unroll):
             raise
         except Exception as error:
@@ -234,6 +236,8 @@ class StagedLoop(Carrying):
         for v in self.local:
             if self.names[v] in self.used or "." in self.names[v] or "[" in self.names[v]:
                 self._peel()
+                if self.unrolls and v in self.conditional:
+                    raise Unroll
 
     def _results(self, loop: Loop) -> list[torch.Tensor]:
         try:

@@ -60,6 +60,7 @@ from ..._tracehost import (
 from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
+from .identity import blocks, shared
 from .join import ELSE, THEN, Join, Outcome, State, Thunk, TypesDiffer, extend, number
 from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
@@ -106,7 +107,9 @@ def _stage(
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
-    _If(cond, bodies, get, put, names, what, where, *more).run()
+    made = _If(cond, bodies, get, put, names, what, where, *more)
+    with blocks:
+        made.run()
 
 
 class _FakeSides(threading.local):
@@ -157,6 +160,7 @@ class _If:
         self.start = BlockState(get_state, set_state)
         self.before = self.start.before
         self.get_state, self.set_state = self.start.get, self.start.set
+        self.shared = shared(self.before) if self.checks else set()
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
         self.began = self.ended = False  # the body of the side that is taken
@@ -380,7 +384,8 @@ class _If:
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
         strict = self.checks or fake_sides.left_out > 0
-        join = Join(self.branches, names, self.where, self.what, lazy, self.dead, strict)
+        how = lazy, self.dead, strict, self.before, self.containers.knows, self.shared
+        join = Join(self.branches, names, self.where, self.what, *how)
         try:
             joined = join.states(then, other, actual)
         except TypesDiffer as error:

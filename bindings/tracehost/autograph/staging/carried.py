@@ -8,19 +8,28 @@ from typing import Any, NoReturn
 import torch
 
 from ..._arguments.tensor_spec import fits
-from ..._tracehost import BlockState, TensorSpec, has_dynamic_sizes, row_count, sizes_now
+from ..._arguments.trees import LEAF
+from ..._tracehost import (
+    BlockState,
+    TensorSpec,
+    has_dynamic_sizes,
+    row_count,
+    sizes_now,
+    unobserved,
+)
 from ..conversion.undefined import RETURN_VALUE, Undefined, is_undefined
 from .containers import Containers
+from .identity import Key, is_rebound, kept, keys_of, shared, spans
 from .join import State
 from .loop_errors import LoopErrors
 from .options import LoopOptions
 from .state import (
-    MUTABLE,
     Parts,
     Poison,
     as_number,
     common_dtype,
     dtype_of,
+    have_one_type,
     is_marked,
     is_number,
     is_tensor,
@@ -76,18 +85,19 @@ class Carrying:
         what: str,
         get_state: GetState,
         set_state: SetState,
-        containers: Containers,
+        sources: tuple[Callable[..., Any], ...],
         used: tuple[str, ...] = (),
         can_peel: bool = False,
     ) -> None:
-        """`used`: variables that are read behind it. `can_peel`: it surely has an iteration."""
+        """`sources`: the user's code. `used`: variables that are read behind it. `can_peel`: it surely has an iteration."""
         self.names, self.what, self.where = names, what, line()
         self.errors = LoopErrors(names, what, self.where)
         self.options, self.used, self.can_peel = options, used, can_peel
         self.start = BlockState(get_state, set_state)
         self.get_state, self.set_state = self.start.get, self.start.set
-        self.containers = containers
         self.first = self.start.before
+        self.shared = shared(self.first)
+        self.containers = unobserved(Containers, *sources)
         self.before = list(self.first)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
@@ -95,9 +105,10 @@ class Carrying:
         self.tensors: dict[tuple[int, int], tuple[torch.dtype, torch.device]] = {}
         # variables that only the body assigns, and why none has a value behind the loop
         self.local: dict[int, str] = {}
+        self.conditional: set[int] = set()  # of these, those that an iteration may leave unassigned
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
-        self.kept: dict[int, bool] = {}  # containers: whether each iteration leaves the same object
+        self.kept: dict[Key, bool] = {}  # containers: whether each iteration leaves the same object
         self.changes_kind = False  # a variable is no tensor or number, and changes
 
     # -- before the body
@@ -110,8 +121,14 @@ class Carrying:
         self.carried: list[_Carried] = []
         initial = []
         for v, parts in enumerate(self.parts):
+            in_kept = {
+                leaf
+                for i, span in enumerate(spans(parts.spec))
+                if self.kept.get((v, i))
+                for leaf in span
+            }
             for i, leaf in enumerate(parts.leaves):
-                if self.kept.get(v) or not _is_carried(self.names[v], leaf):
+                if i in in_kept or not _is_carried(self.names[v], leaf):
                     continue
                 number = is_number(leaf) or is_marked(leaf)
                 dtype = self.wider.get((v, i)) or (
@@ -149,8 +166,14 @@ class Carrying:
         leaves = [list(p.leaves) for p in self.parts]
         for c, t in zip(self.carried, tensors):
             leaves[c.variable][c.leaf] = as_number(t) if c.number else t
+        keys = keys_of(self.parts)
+        made = {
+            keys[v][i]: self.parts[v].containers[i] for (v, i), kept in self.kept.items() if kept
+        }
         return tuple(
-            old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
+            old
+            if not any(c.variable == v for c in self.carried)
+            else p.put(leaves[v], keys[v], made)
             for v, (old, p) in enumerate(zip(self.before, self.parts))
         )
 
@@ -161,10 +184,14 @@ class Carrying:
 
     def next(self, state: State, varying: list[list[bool]]) -> list[torch.Tensor]:
         """The carried tensors for the iteration after."""
-        self._find_kept(state)
         after = [take_apart(v) for v in state]
+        self._find_kept(after)
+        known = [Parts([], LEAF) if is_undefined(x) else y for x, y in zip(self.before, after)]
+        keys = keys_of(known)
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
+            if not is_undefined(self.before[v]):
+                self._check_identity(v, name, state[v], after[v], keys)
         result, known = [], len(self.resized)
         for c, open_, before in zip(self.carried, varying, self._inputs):
             leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
@@ -173,20 +200,37 @@ class Carrying:
             raise Retry
         return result
 
-    def _find_kept(self, state: State) -> None:
+    def _find_kept(self, after: list[Parts]) -> None:
         """A list or dict that an iteration leaves as the same object: behind the loop it is that one."""
         known = dict(self.kept)
-        for v, (before, now) in enumerate(zip(self.before, state)):
-            if type(now) in MUTABLE and (now is before or v in self.kept):
-                self.kept[v] = now is before and self.kept.get(v, True)
-        if any(kept != known.get(v, False) for v, kept in self.kept.items()):
+        for v, (before, now) in enumerate(zip(self.parts, after)):
+            same_ones = kept(before.containers, now.containers)
+            for at in {*((v, i) for i in same_ones), *(key for key in known if key[0] == v)}:
+                self.kept[at] = at[1] in same_ones and known.get(at, True)
+        if any(is_kept != known.get(at, False) for at, is_kept in self.kept.items()):
             raise Retry
+
+    def _check_identity(self, v: int, name: str, now: Any, parts: Parts, keys: Any) -> None:
+        """Behind the loop a variable's lists and dicts are new ones, but for those that are kept."""
+        why = ""
+        if keys[v] != keys_of(self.parts)[v]:
+            why = "one list or dict is in several places after one iteration and not after another"
+        changed = [x for i, x in enumerate(parts.containers) if not self.kept.get((v, i))]
+        before = self.parts[v].containers
+        if is_rebound(lambda: before, changed, self.containers.knows, self.shared):
+            why = "it becomes a list or dict that was there before the loop"
+        if why:
+            self.changes_kind = True
+            self._reject_change(name, self.before[v], now, why)
+        if any(id(x) in self.shared for i, x in enumerate(before) if not self.kept.get((v, i))):
+            self._peel()  # without an iteration it is what something else holds, too
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
         if is_undefined(before):
             if type(now) is Poison and now is not before:
                 self.local[v] = now.message
+                self.conditional.add(v)
             elif not is_undefined(now):
                 self._check_new(v, name, parts)
             return
@@ -224,6 +268,10 @@ class Carrying:
 
     def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
         name = self.names[c.variable]
+        first = self.parts[c.variable].leaves[c.leaf]
+        if c.number and not have_one_type(first, now):
+            self.changes_kind = True
+            self._reject_change(name, first, now, "its type changes")
         if is_number(now):
             if c.number:
                 dtype = torch.promote_types(c.dtype, dtype_of(now))

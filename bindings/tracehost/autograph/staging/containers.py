@@ -85,6 +85,10 @@ class Containers:
                 return Grows(cell, list(before), new[0].dtype)
         return None
 
+    def knows(self, container: Any) -> bool:
+        """Whether it was there before the block."""
+        return id(container) in self._before
+
     def iterators(self) -> list[Any]:
         """Those of the body's own: what is taken from them is lost."""
         return [s.of for s in self._before.values() if not s.can_be_restored()]

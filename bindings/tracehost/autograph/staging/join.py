@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ..._tracehost import BlockStore, Branches
 from ..conversion.undefined import RETURN_VALUE, SUBJECT, is_undefined
+from .identity import is_rebound, kept, keys_of
 from .state import (
+    MUTABLE,
     Parts,
     Poison,
     as_number,
     common_dtype,
     dtype_of,
+    have_one_type,
     is_marked,
     is_number,
     is_tensor,
@@ -103,12 +106,18 @@ class Join:
         lazy: tuple[str, ...],
         dead: tuple[str, ...],
         strict: bool,
+        before: State,
+        knows: Callable[[Any], bool],
+        shared: set[int],
     ) -> None:
         """`lazy`: names of variables that are an error only where they are used, if they can't be joined.
 
         `dead`: of these, those that nothing reads.
         `strict`: the graph may check a condition in place of a join: this one, or one around it.
+        `before`: the variables' values then. `knows`: whether a container was there before the if.
+        `shared`: containers that something else holds, too.
         """
+        self._before, self._knows, self._shared = before, knows, shared
         self._branches, self._names, self._where, self._what = branches, names, where, what
         self._lazy, self._dead, self._strict = lazy, dead, strict
 
@@ -116,24 +125,40 @@ class Join:
         """Raises CannotJoin for a variable that is not lazy."""
         if then.error is not None or other.error is not None:
             return self._one_sided(actual, THEN if actual is then else ELSE)
+        self._keys = keys_of(then.parts), keys_of(other.parts)
         plans = [self._plan(v, then, other) for v in range(len(self._names))]
         for plan, value in zip(plans, actual.state):
             if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
                 plan.value.actual = value
         self._promote(THEN, then, plans)
         self._promote(ELSE, other, plans)
-        return tuple(self._joined(v, plan, then, other, actual) for v, plan in enumerate(plans))
+        made: dict[Any, Any] = {}
+        keys = keys_of(actual.parts)
+        for v, (a, b) in enumerate(zip(then.parts, other.parts)):
+            made |= {keys[v][i]: x for i, x in kept(a.containers, b.containers).items()}
+        state = []
+        for v, plan in enumerate(plans):
+            if isinstance(plan, _Value):
+                state.append(plan.value)
+            else:
+                leaves = self._joined(v, plan, then, other, actual)
+                state.append(actual.parts[v].put(leaves, keys[v], made))
+        return tuple(state)
 
     def _one_sided(self, left: Outcome, branch: int) -> State:
         """The other branch raises: what comes after has this one's values."""
-        state = []
-        for parts in left.parts:
+        state, made = [], {}
+        for v, keys in enumerate(all_keys := keys_of(left.parts)):
+            for key, container in zip(keys, left.parts[v].containers):
+                if key is not None and self._knows(container):
+                    made[key] = container
+        for parts, keys in zip(left.parts, all_keys):
             leaves = list(parts.leaves)
             for i, handle in parts.handles.items():
                 handles = (handle, None) if branch == THEN else (None, handle)
                 result = self._branches.join(*handles, leaves[i])
                 leaves[i] = as_number(result) if is_marked(leaves[i]) else result
-            state.append(parts.put(leaves))
+            state.append(parts.put(leaves, keys, made))
         return tuple(state)
 
     def _plan(self, v: int, then: Outcome, other: Outcome) -> Any:
@@ -164,6 +189,8 @@ class Join:
         parts, others = then.parts[v], other.parts[v]
         if parts.spec != others.spec:
             return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
+        if why := self._differ_in_identity(v, parts, others):
+            return self._differs(name, why)
         dtypes = []
         for x, y in zip(parts.leaves, others.leaves):
             try:
@@ -176,6 +203,21 @@ class Join:
                 return self._differs(name, dtype)
             dtypes.append(dtype)
         return dtypes
+
+    def _differ_in_identity(self, v: int, then: Parts, other: Parts) -> str:
+        """Whether the sides leave other lists, or one list in other places, than the graph can."""
+        if self._keys[THEN][v] != self._keys[ELSE][v]:
+            return "one list or dict is in several places in one and not in the other"
+        same_ones = kept(then.containers, other.containers)
+
+        def before() -> Sequence[Any]:
+            return take_apart(self._before[v]).containers if v < len(self._before) else ()
+
+        for parts in (then, other):
+            changed = [x for i, x in enumerate(parts.containers) if i not in same_ones]
+            if is_rebound(before, changed, self._knows, self._shared):
+                return "it is a list or dict from before the block in one and another in the other"
+        return ""
 
     def _differs(self, name: str, why: str) -> Any:
         shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
@@ -200,7 +242,7 @@ class Join:
         dtype = common_dtype(x, y)
         if self._strict and dtype is not None and _differ_in_type(x, y):
             raise TypesDiffer(f"leaves a number of another type than the other side: {both}")
-        if dtype is None:
+        if dtype is None or not have_one_type(x, y):
             return f"{both} (dtypes differ)"
         a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
         if a != b:
@@ -218,7 +260,7 @@ class Join:
 
         def make_zeros() -> list[torch.Tensor]:
             leaves = [zeros_like(leaf) if is_tensor(leaf) else leaf for leaf in parts.leaves]
-            missing.parts[v] = Parts(leaves, parts.spec)
+            missing.parts[v] = Parts(leaves, parts.spec, _others(parts.containers))
             return missing.parts[v].tensors()
 
         first = self._branches.run(branch, make_zeros)
@@ -249,9 +291,9 @@ class Join:
             outcome.parts[v].leaves[i] = made[n]
             outcome.parts[v].handles[i] = first + n
 
-    def _joined(self, v: int, plan: Any, then: Outcome, other: Outcome, actual: Outcome) -> Any:
-        if isinstance(plan, _Value):
-            return plan.value
+    def _joined(
+        self, v: int, plan: list[Any], then: Outcome, other: Outcome, actual: Outcome
+    ) -> list[Any]:
         leaves = list(actual.parts[v].leaves)
         for i, dtype in enumerate(plan):
             if dtype is None:
@@ -260,12 +302,18 @@ class Join:
             handles = then.parts[v].handles[i], other.parts[v].handles[i]
             result = self._branches.join(*handles, leaves[i])
             leaves[i] = as_number(result) if is_marked(x) and is_marked(y) else result
-        return actual.parts[v].put(leaves)
+        return leaves
 
 
 class _Value:
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def _others(containers: Sequence[Any]) -> list[Any]:
+    """Stand for new containers: those of one object for one."""
+    others: dict[int, Any] = {}
+    return [others.setdefault(id(x), []) if type(x) in MUTABLE else x for x in containers]
 
 
 def _needs(leaf: Any, dtype: torch.dtype) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from torch.utils import _pytree
 
 from ..conversion.undefined import RETURN_VALUE
-from .state import is_tensor, kind
+from .state import is_tensor, kind, type_of
 from .stores import BlockStores
 from .where import reject
 
@@ -83,6 +83,10 @@ class LoopErrors:
 def _cure(before: Any, now: Any) -> str:
     if before is None:
         return f" Give it {_made_of(now)} before the loop."
+    if bool in (type_of(before), type_of(now)):
+        return (
+            " Give it one type before the loop and at the end of the body: int(...) or bool(...)."
+        )
     if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
         return f" Convert it to {now.dtype} before the loop, or back at the end of the body."
     return ""

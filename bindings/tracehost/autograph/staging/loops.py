@@ -21,14 +21,12 @@ from ..._tracehost import (
     has_dynamic_sizes,
     may_check,
     traces_reads,
-    unobserved,
     without_data,
 )
 from .attempts import StagedLoop, Unroll
 from .branches import check_condition, checked, stage
 from .carried import GetState, Peel, SetState
 from .conditions import truth_tensor
-from .containers import Containers
 from .iterables import Staged, least, staged
 from .join import THEN, Thunk
 from .options import NO_OPTIONS, LoopOptions
@@ -74,9 +72,8 @@ def staged_while(
     """
     first = as_tensor(first)
     check_condition(first, what, line())
-    containers = unobserved(Containers, *sources)
     peels = peels and _may_ask(options)
-    loop = StagedLoop(names, options, what, get_state, set_state, containers, used, peels)
+    loop = StagedLoop(names, options, what, get_state, set_state, sources, used, peels)
 
     def iteration(_index: torch.Tensor) -> torch.Tensor | None:
         body()
@@ -137,7 +134,7 @@ def for_stmt(
         runs = not (is_tensor(count) or is_tensor(first) or has_dynamic_sizes())
         runs = runs and done < min(count, MOST_PEELED)
         asks = not runs and done < MOST_PEELED and _may_ask(options)
-        state = get_state, set_state, unobserved(Containers, body), used, runs or asks
+        state = get_state, set_state, (body,), used, runs or asks
         loop = StagedLoop(names, options, "for", *state)
         loop.unrolls = loop.may_unroll() and _has_few(count)
         bounds = (

@@ -7,6 +7,7 @@ numbers that blocks disagree about. Everything else has to stay the same.
 
 from __future__ import annotations
 
+import enum
 import math
 import types
 from collections import OrderedDict, defaultdict, deque
@@ -30,6 +31,7 @@ from ..conversion.undefined import PREFIX, Undefined, is_undefined
 from .where import reject, reject_here
 
 _NUMBERS = (bool, int, float)
+_TYPES = {torch.bool: bool, torch.int64: int, torch.float64: float}
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
 MUTABLE = (list, dict, OrderedDict, defaultdict, deque)
@@ -65,15 +67,19 @@ class Parts:
     """A variable's leaves and what they hang on."""
 
     # No dataclass: the code that it generates would count as the user's in a trace.
-    def __init__(self, leaves: list[Any], spec: Spec) -> None:
+    def __init__(self, leaves: list[Any], spec: Spec, containers: Sequence[Any] = ()) -> None:
         self.leaves, self.spec = leaves, spec
+        self.containers = containers  # the nodes of `spec`, the outer one first
         self.handles: dict[int, int] = {}  # a leaf's tensor, as Branches.run calls it
 
     def tensors(self) -> list[torch.Tensor]:
         return [leaf for leaf in self.leaves if is_tensor(leaf)]
 
-    def put(self, leaves: Sequence[Any]) -> Any:
-        return self.spec.unflatten(leaves)
+    def put(
+        self, leaves: Sequence[Any], keys: Sequence[Any] | None = None, made: Any = None
+    ) -> Any:
+        """`keys`, `made`: as those of Spec.unflatten()."""
+        return self.spec.unflatten(leaves, keys, made)
 
 
 def take_apart(value: Any) -> Parts:
@@ -82,8 +88,10 @@ def take_apart(value: Any) -> Parts:
         return Parts([value], LEAF)
     if is_read(value):
         return Parts([mark(_number_tensor(value))], LEAF)
-    leaves, spec = flatten(value, _is_no_container)
-    return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
+    containers: list[Any] = []
+    leaves, spec = flatten(value, _is_no_container, containers)
+    leaves = [mark(_number_tensor(x)) if is_read(x) else x for x in leaves]
+    return Parts(leaves, spec, containers)
 
 
 def _is_no_container(value: Any) -> bool:
@@ -138,6 +146,8 @@ def is_own(name: str) -> bool:
 
 def kind(value: Any) -> str:
     """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
+    if is_marked(value):
+        return f"a traced {_TYPES[value.dtype].__name__}"
     if is_tensor(value):
         dtype = name_of(value.dtype)
         return f"{'an' if dtype[0] == 'i' else 'a'} {dtype} tensor of shape {sizes_now(value)}"
@@ -145,7 +155,7 @@ def kind(value: Any) -> str:
         return f"a traced {value.__class__.__name__}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
-    return f"a {type(value).__name__}"
+    return repr(value) if isinstance(value, enum.Enum) else f"a {type(value).__name__}"
 
 
 # ---- Numbers as tensors, at the borders of a block
@@ -183,6 +193,19 @@ def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tenso
     if type(number) is bool:
         number = int(number)  # TorchScript's full takes numbers
     return mark(torch.full((), number, dtype=dtype, device=device or "cpu"))
+
+
+def type_of(value: Any) -> type | None:
+    """Of what is a number to the user; None for a tensor."""
+    if is_marked(value):
+        return _TYPES[value.dtype]
+    return type(value) if is_number(value) else None
+
+
+def have_one_type(a: Any, b: Any) -> bool:
+    """False: of two numbers one is a bool. No tensor holds both: to Python False and 0 differ."""
+    types = {type_of(a), type_of(b)}
+    return None in types or len(types) == 1 or bool not in types
 
 
 def common_dtype(a: Any, b: Any) -> torch.dtype | None:

@@ -1,0 +1,130 @@
+"""Which lists and dicts of a block's variables are one object.
+
+A block's results are put into new containers. `r = [a, a]` holds one list twice, and so does what is put together
+behind the block: each container has a key, its first place among all the variables.
+
+    a = [x * i]          places (0, 0): a;  (1, 0): r;  (1, 1), (1, 2): the elements of r
+    r = [a, a]           keys   (0, 0)      (1, 0)      (0, 0), (0, 0)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..._arguments.trees import Spec
+from ..._tracehost import is_given, reaches
+from .state import MUTABLE, Parts
+
+Key = tuple[int, int]  # a variable's number, and that of a container in it
+
+
+def keys_of(variables: Sequence[Parts]) -> list[list[Key | None]]:
+    """For each container of each variable; None for one that can't be changed."""
+    first: dict[int, Key] = {}
+    return [
+        [
+            first.setdefault(id(container), (v, i)) if type(container) in MUTABLE else None
+            for i, container in enumerate(parts.containers)
+        ]
+        for v, parts in enumerate(variables)
+    ]
+
+
+def kept(before: Sequence[Any], now: Sequence[Any]) -> dict[int, Any]:
+    """Of containers in the same places those that are the same objects, by place."""
+    pairs = enumerate(zip(before, now))
+    return {i: a for i, (a, b) in pairs if a is b and type(a) in MUTABLE}
+
+
+def is_rebound(
+    before: Callable[[], Sequence[Any]],
+    now: Sequence[Any],
+    knows: Callable[[Any], bool],
+    shared: set[int],
+) -> bool:
+    """Whether a container of `now` was there before the block, and something else than the variable holds it.
+
+    `before`: the variable's containers then. `knows`: whether the block's code reaches a container. `shared`: what
+    shared() has found.
+    """
+    old = [x for x in now if type(x) in MUTABLE and (knows(x) or _is_held(x))]
+    if not old:
+        return False
+    own = {id(container) for container in before()}
+    return any(id(x) not in own or id(x) in shared or _is_held(x) for x in old)
+
+
+def _is_held(container: Any) -> bool:
+    """Whether what is outside of the body holds it, too."""
+    return reaches(container) or is_given(container)
+
+
+class _Blocks(threading.local):
+    """Blocks that are staged now, one in the other: each holds the variables' values before it."""
+
+    under_way = 0
+
+    def __enter__(self) -> None:
+        self.under_way += 1
+
+    def __exit__(self, *_: Any) -> None:
+        self.under_way -= 1
+
+
+blocks = _Blocks()
+
+
+def shared(state: tuple[Any, ...]) -> set[int]:
+    """The ids of lists and dicts that something else than the variables holds; of an outermost block.
+
+    Requires: no snapshot of the block's variables holds them yet.
+    """
+    if blocks.under_way:
+        return set()
+    found: dict[int, Any] = {}
+    expected: dict[int, int] = {}  # references
+
+    def visit(value: Any, references: int) -> None:
+        kind = type(value)
+        if kind not in MUTABLE and not issubclass(kind, tuple):
+            return
+        expected[id(value)] = expected.get(id(value), 0) + references
+        if id(value) in found:
+            return
+        found[id(value)] = value
+        for part in value.values() if issubclass(kind, dict) else value:
+            visit(part, 1)
+
+    for v in range(len(state)):
+        visit(state[v], _OF_A_VARIABLE)
+    return {
+        key
+        for key in found
+        if type(found[key]) in MUTABLE
+        and sys.getrefcount(found[key]) > expected[key] + _OF_THE_QUESTION
+    }
+
+
+_OF_A_VARIABLE = 2  # its cell, the tuple
+_OF_THE_QUESTION = 2
+
+
+def spans(spec: Spec) -> list[range]:
+    """For each container the leaves in it."""
+    found: list[range] = []
+
+    def walk(node: Spec, first: int) -> int:
+        if node.kind is None:
+            return first + 1
+        at, end = len(found), first
+        found.append(range(0))
+        for child in node.children:
+            end = walk(child, end)
+        found[at] = range(first, end)
+        return end
+
+    walk(spec, 0)
+    return found
