@@ -16,7 +16,13 @@ from .reading import read
 from .signals import reraise
 
 # Commands of which a folder has more than one file.
-_FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench", "doctor": ".doctor"}
+_FOLDERS = {
+    "notebook": ".notebook",
+    "kernel": ".notebook",
+    "bench": ".bench",
+    "fix": ".fix",
+    "doctor": ".doctor",
+}
 
 
 def main() -> int:

@@ -33,9 +33,7 @@ def device(text: str | None) -> torch.device | None:
     try:
         return None if text is None else torch.device(text)
     except RuntimeError:
-        raise UsageError(
-            f"--device takes a device of torch's, such as cpu or cuda:0, got '{text}'"
-        ) from None
+        raise UsageError(f"--device takes a device such as cpu or cuda:0, got '{text}'") from None
 
 
 def arguments(text: str, on: torch.device | None) -> list[Any]:

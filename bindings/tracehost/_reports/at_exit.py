@@ -19,6 +19,7 @@ from . import frozen, run
 from .monitor import counted
 from .page import document
 from .report import report
+from .words.fixes import all_fixes
 from .words.table import rows
 
 _PROCESS = os.getpid()
@@ -31,7 +32,7 @@ def install() -> None:
         OSError: the file of `--events` cannot be written.
         ValueError: TRACEHOST_MAX_RETRACES is no whole number.
     """
-    writers = [*_limit(), *_frozen(), *_events(), *_metrics(), *_report()]
+    writers = [*_limit(), *_frozen(), *_events(), *_metrics(), *_report(), *_fixes()]
     if not writers:
         return
     one_at_a_time = threading.Lock()
@@ -88,6 +89,14 @@ def _report() -> list[Callable[[], None]]:
         return []
     started = time.time()  # before the program runs
     return [lambda: _write(target, "report", lambda: _text(target, started))]
+
+
+def _fixes() -> list[Callable[[], None]]:
+    """`tracehost fix` names a folder, where each process of the program has a file."""
+    folder = os.environ.get("TRACEHOST_FIXES")
+    if not folder:
+        return []
+    return [lambda: _write(os.path.join(folder, f"{_PROCESS}.json"), "fixes", all_fixes)]
 
 
 def _text(target: str, started: float) -> str:

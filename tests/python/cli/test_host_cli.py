@@ -18,6 +18,7 @@ DATA = ROOT / "tests" / "python" / "data"
      (["help", "notebook"], "help_notebook.txt"), (["notebook", "--help"], "help_notebook.txt"),
      (["help", "kernel"], "help_kernel.txt"), (["kernel", "list", "--help"], "help_kernel.txt"),
      (["help", "repl"], "help_repl.txt"), (["repl", "--help"], "help_repl.txt"),
+     (["help", "fix"], "help_fix.txt"), (["fix", "--help"], "help_fix.txt"),
      (["help", "lock"], "help_lock.txt"), (["lock", "--help"], "help_lock.txt"),
      (["help", "export"], "help_export.txt"), (["export", "--help"], "help_export.txt"),
      (["help", "inspect"], "help_inspect.txt"), (["inspect", "f.pt", "--help"], "help_inspect.txt"),

@@ -204,9 +204,3 @@ def test_errors_of_the_command(run_host, tmp_path, words, code, message):
     (tmp_path / "net.txt").write_text("text\n")
     done = run_host("report", *words)
     assert (done.returncode, done.stderr) == (code, f"tracehost: {message}\n")
-
-
-def test_jinja_is_imported_for_pages_alone(run_host):
-    code = "import sys, tracehost; before = 'jinja2' in sys.modules; print(before)"
-    done = run_host("--events=run.jsonl", "--report=run.json", "-c", code)
-    assert (done.returncode, done.stdout) == (0, "False\n")
