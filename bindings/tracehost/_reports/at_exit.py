@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from .. import _tracehost
 from . import frozen, run
+from .drawing import of_functions
 from .monitor import counted
 from .page import document
 from .report import report
@@ -102,7 +103,9 @@ def _fixes() -> list[Callable[[], None]]:
 def _text(target: str, started: float) -> str:
     """As the end of the file's name asks for."""
     if target.endswith((".json", ".html")):
-        return document(target, run.of_this_process(started))
+        made = run.of_this_process(started)
+        graphs = of_functions(made["functions"]) if target.endswith(".html") else {}
+        return document(target, made, graphs)
     return report()
 
 

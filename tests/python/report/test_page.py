@@ -204,3 +204,31 @@ def test_errors_of_the_command(run_host, tmp_path, words, code, message):
     (tmp_path / "net.txt").write_text("text\n")
     done = run_host("report", *words)
     assert (done.returncode, done.stderr) == (code, f"tracehost: {message}\n")
+
+
+def test_graphs_where_graphviz_is(run_host, tmp_path):
+    """The latest graph of each Function that is alive, by `dot`."""
+    (tmp_path / "net.py").write_text(
+        "import torch, tracehost\n"
+        "@tracehost.function\ndef kept(x):\n    return x * 2\n"
+        "class Net:\n    @tracehost.function\n    def step(self, x):\n        return x + 1\n"
+        "def gone():\n    return tracehost.function(lambda x: x - 1)(torch.ones(2))\n"
+        "kept(torch.ones(2)), Net().step(torch.ones(2)), gone()\n"
+    )
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    dot = tools / "dot"
+    dot.write_text(
+        '#!/bin/sh\necho "<?xml?><svg><title>$(grep -c aten /dev/stdin; true)</title></svg>"\n'
+    )
+    dot.chmod(0o755)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    done = run_host("--report=run.html", "net.py", env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "run.html").read_text()
+    Reader(text)
+    assert text.count("the graph of the latest trace") == text.count("<svg><title>") == 2
+    dot.write_text("#!/bin/sh\nexit 1\n")
+    done = run_host("--report=run.html", "net.py", env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the graph of the latest trace" not in (tmp_path / "run.html").read_text()

@@ -59,8 +59,11 @@ class Choice:
 
     def _planned(self, remedies: list[Remedy]) -> list[Remedy]:
         changes = [one for one in remedies if one.kind == "change"]
+        reduce = [one for one in remedies if one.kind == "reduce"]
         reducing = [one for one in remedies if one.kind in ("reduce", "change")]
-        if len(reducing) > len(changes) and self._saves(reducing) > self._saves(changes):
+        saves = self._saves(changes)
+        # It changes no results, so it goes before padding where it saves as much as the changes.
+        if self._saves(reducing) > saves or (saves and reduce and self._saves(reduce) >= saves):
             return reducing
         return [one for one in remedies if one.kind in ("pad", "change")]
 
