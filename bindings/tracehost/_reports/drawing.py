@@ -24,7 +24,10 @@ _STYLE = (
 
 
 def of_functions(rows: list[dict[str, Any]]) -> dict[int, str]:
-    """The latest live graph of each of the first Functions as SVG, by site; empty without Graphviz."""
+    """The latest live graph of each of the first Functions as SVG, by site; empty without Graphviz.
+
+    Methods have none: each instance has graphs of its own.
+    """
     if shutil.which("dot") is None:
         return {}
     by_place: dict[object, Any] = {}

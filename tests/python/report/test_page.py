@@ -207,13 +207,13 @@ def test_errors_of_the_command(run_host, tmp_path, words, code, message):
 
 
 def test_graphs_where_graphviz_is(run_host, tmp_path):
-    """The latest graph of each Function that is alive, by `dot`."""
+    """The latest graph of each Function that is alive, by `dot`. Each instance of a method has its own."""
     (tmp_path / "net.py").write_text(
         "import torch, tracehost\n"
         "@tracehost.function\ndef kept(x):\n    return x * 2\n"
         "class Net:\n    @tracehost.function\n    def step(self, x):\n        return x + 1\n"
         "def gone():\n    return tracehost.function(lambda x: x - 1)(torch.ones(2))\n"
-        "kept(torch.ones(2)), Net().step(torch.ones(2)), gone()\n"
+        "net = Net()\nkept(torch.ones(2)), net.step(torch.ones(2)), gone()\n"
     )
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -227,7 +227,7 @@ def test_graphs_where_graphviz_is(run_host, tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     text = (tmp_path / "run.html").read_text()
     Reader(text)
-    assert text.count("the graph of the latest trace") == text.count("<svg><title>") == 2
+    assert text.count("the graph of the latest trace") == text.count("<svg><title>") == 1
     dot.write_text("#!/bin/sh\nexit 1\n")
     done = run_host("--report=run.html", "net.py", env=path)
     assert (done.returncode, done.stderr) == (0, "")
