@@ -28,7 +28,7 @@ from ._versions import check as _check
 
 _check()
 
-from . import _counterparts, autograph, testing  # noqa: E402
+from . import _cells, _counterparts, autograph, testing  # noqa: E402
 from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
 from ._arguments.tensor_spec import TensorSpec  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
@@ -117,6 +117,7 @@ if not _TYPE_CHECKING:  # a checker would take any name for an attribute
 
 
 _variables.apply()
+_cells.name_cells_in_warnings()
 _at_exit.install()
 
 

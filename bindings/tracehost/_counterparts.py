@@ -31,6 +31,26 @@ OF_MODULE = {
     "stop_gradient": "call x.detach()",
     "vectorized_map": "call torch.vmap, outside of the function",
 }
+OF_FUNCTION = {
+    "experimental_get_compiler_ir": "`graph` and `code` of a ConcreteFunction show what runs",
+    "function_spec": "specializations() lists what the graphs are for",
+    "function_type": "specializations() lists what the graphs are for",
+    "inputs": "a ConcreteFunction has `inputs`",
+    "outputs": "a ConcreteFunction has `outputs`",
+    "structured_outputs": "a ConcreteFunction has `structured_outputs`",
+    "trainable_variables": "call parameters() of a ConcreteFunction",
+    "variables": "call parameters() and buffers() of a ConcreteFunction",
+}
+# Options of tf's control flow.
+OF_CALLS = {
+    "back_prop": "leave it out; for False write `with torch.no_grad():` around the call",
+    "infer_shape": "leave it out: shapes are those of the results",
+    "name": "leave it out",
+    "parallel_iterations": "leave it out: iterations run in order",
+    "return_same_structure": "leave it out: the result has the structure of loop_vars",
+    "strict": "leave it out",
+    "swap_memory": "leave it out",
+}
 OF_CONCRETE = {
     "add_to_graph": "call it, or save it with tracehost.save",
     "function_def": "`graph` and `code` show what runs",
@@ -41,6 +61,14 @@ OF_CONCRETE = {
     "trainable_variables": "call parameters()",
     "variables": "call parameters() and buffers()",
 }
+
+
+def check_options(what: str, options: dict[str, Any]) -> None:
+    """Raises TypeError for a keyword that the function `what` does not take."""
+    for name in options:
+        hint = OF_CALLS.get(name)
+        message = f"{what}() got an unexpected keyword argument {name!r}"
+        raise TypeError(f"{message}: {hint}" if hint else message)
 
 
 def missing(owner: Any, what: str, name: str, hints: dict[str, str]) -> NoReturn:

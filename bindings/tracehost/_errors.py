@@ -7,14 +7,14 @@ from typing import Any
 from ._cells import anywhere
 
 
-class _Told:
+class _Shown:
     """Where a text names a place in a notebook, it does so as the notebook does."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*map(anywhere, args))
 
 
-class Error(_Told, Exception):
+class Error(_Shown, Exception):
     """Base of all that tracehost raises of its own."""
 
 
@@ -57,15 +57,15 @@ class Interrupted(BaseException):
     """Ends a call from C++ that is to end (`tracehost::interrupt()`): text, code. No user sees it."""
 
 
-class RetraceWarning(_Told, UserWarning):
+class RetraceWarning(_Shown, UserWarning):
     """A function is traced again and again."""
 
 
-class SideEffectWarning(_Told, UserWarning):
+class SideEffectWarning(_Shown, UserWarning):
     """The body changes Python state, which happens only when it is traced."""
 
 
-class TraceWarning(_Told, UserWarning):
+class TraceWarning(_Shown, UserWarning):
     """Something about a trace that a user should know."""
 
 

@@ -30,7 +30,7 @@ _VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
 
 # For tracehost_interception: the calls of this Function have the stance "eager_on_error" unless another is
 # chosen. A program that does not know of tracehost must not end because of an unsupported trace.
-GOES_ON = "_goes_on"
+CONTINUES = "_continues"
 
 # Options of tf.function without a meaning here: taken where they say what is so anyway.
 _OF_TF = (
@@ -152,10 +152,12 @@ def function(
             neither "trace" nor "error"; `optimize` is neither "exact" nor "off".
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
-    goes_on = options.pop(GOES_ON, False)
+    continues = options.pop(CONTINUES, False)
     _check_options(options)
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise TypeError(f"limit must be an int, got {limit!r}")
+    if not isinstance(reduce_retracing, int | None):
+        raise TypeError(f"reduce_retracing must be True or False, got {reduce_retracing!r}")
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if value_reads not in _VALUE_READS:
@@ -173,7 +175,7 @@ def function(
         value_reads=value_reads,
         validate=validate,
         optimize=optimize,
-        **{GOES_ON: goes_on},
+        **{CONTINUES: continues},
     )
     if func is None:
         return decorate
@@ -211,7 +213,7 @@ def function(
         bool(autograph),
         value_reads == "trace",
         _VALIDATE.get(validate, validate),
-        bool(goes_on),
+        bool(continues),
         optimize_level,
     )
     functools.update_wrapper(made, func, updated=())
@@ -221,6 +223,16 @@ def function(
 
 # What made each Function, for copies of it.
 _decorators: weakref.WeakKeyDictionary[Function, Callable[..., Any]] = weakref.WeakKeyDictionary()
+
+
+def every_function() -> list[Function]:
+    """Those that are alive."""
+    return list(_decorators)
+
+
+def place_of(function: Function) -> tuple[str, int]:
+    """The file and line of its definition."""
+    return _definition(_innermost(function._body))
 
 
 def _check_validate(validate: Any) -> None:

@@ -16,7 +16,13 @@ from .reading import read
 from .signals import reraise
 
 # Commands of which a folder has more than one file.
-_FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench", "doctor": ".doctor"}
+_FOLDERS = {
+    "notebook": ".notebook",
+    "kernel": ".notebook",
+    "bench": ".bench",
+    "fix": ".fix",
+    "doctor": ".doctor",
+}
 
 
 def main() -> int:
@@ -25,6 +31,11 @@ def main() -> int:
         if command == "completion" and words[:2] == ["words", "--"]:
             sys.stdout.write(answer(words[2:]))
             return 0
+        if command not in commands():
+            raise CommandError(
+                f"tracehost_commands is older than the binary, and has no command '{command}'; "
+                "run scripts/setup or pip install again"
+            )
         own, _ = commands()[command].own(words)
         if command == "doctor" and "--version" in own:
             from .doctor.installed import version_lines

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from tracehost import TensorSpec
+from tracehost_lock import at_commas
 
 from .errors import UsageError
 
@@ -33,9 +34,7 @@ def device(text: str | None) -> torch.device | None:
     try:
         return None if text is None else torch.device(text)
     except RuntimeError:
-        raise UsageError(
-            f"--device takes a device of torch's, such as cpu or cuda:0, got '{text}'"
-        ) from None
+        raise UsageError(f"--device takes a device such as cpu or cuda:0, got '{text}'") from None
 
 
 def arguments(text: str, on: torch.device | None) -> list[Any]:
@@ -80,19 +79,5 @@ def _size(text: str, part: str) -> int | None:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at commas that are in no brackets or quotes."""
-    parts, depth, quote, start = [], 0, "", 0
-    for i, c in enumerate(text):
-        if quote:
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "[({":
-            depth += 1
-        elif c in "])}":
-            depth -= 1
-        elif c == "," and depth == 0:
-            parts.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*parts, last] if last or parts else []
+    parts = [part.strip() for part in at_commas(text)]
+    return [] if parts == [""] else parts

@@ -62,6 +62,7 @@ _LOCK: list[Row] = [
     ),
     ("--update", FLAG, "keep what the file has, and add to it"),
 ]
+_FIX: list[Row] = [("--apply", FLAG, "write the changes, too")]
 _KERNEL: list[Row] = [
     ("--sys-prefix", FLAG, "in this virtual environment (the default in one)", {"group": "p"}),
     ("--user", FLAG, "for this user, in all environments", {"group": "p"}),
@@ -118,6 +119,18 @@ any other an error that names the argument.
 Exit code: the program's own. A program that failed writes nothing. 1 if the
 events of the run are lost, 2 if the command line is wrong, or the file cannot
 be written.""", PROGRAM, _LOCK, ("optimize", "trace", "intercept")),
+    ("fix", "fix [OPTION...] SCRIPT [ARG...]\nfix [OPTION...] (DIR | ZIP | - | -c CODE | -m MODULE) [ARG...]",
+     "run a program, and print fixes of its retraces as a diff", """\
+The fixes of RetraceWarnings that change a decorator or an argument of a call,
+as a unified diff. Each hunk says what it saves of the traces of the run. What
+the program prints goes to stderr. A fix that changes results, or more of the
+program, is named there, and is left to you.
+
+--apply writes the changes. A file is left alone if it has changed since the
+run, if it is of an installed package, or a link out of the project.
+
+Exit code: the program's own. 1 if --apply left a file alone, 2 if the command
+line is wrong. 69 if LibCST is missing: pip install 'tracehost[fix]'.""", PROGRAM, _FIX, ("optimize",)),
     ("notebook", "notebook [OPTION...] NOTEBOOK...", "run notebooks, and keep what they show", """\
 Each NAME.ipynb is run in a fresh kernel, and saved as NAME.out.ipynb: at the
 start, after every cell and while a cell runs. What cells print is shown as it
@@ -127,7 +140,7 @@ A cell tagged `parameters` has the defaults of what -p and -P set.
 Exit code: 0, or 1 if a cell failed, 2 if something could not be read or
 written, 3 after too many retraces. It is 69 if a package is missing, 124 after
 a timeout, 138 if the kernel died.""", NOTEBOOK, _NOTEBOOK, _OF_PROGRAMS),
-    ("kernel", "kernel (install | uninstall | list) [OPTION...]", "make Jupyter know tracehost as a kernel", """\
+    ("kernel", "kernel (install | uninstall | list) [OPTION...]", "install tracehost as a Jupyter kernel", """\
 An installed kernel stands beside the others in JupyterLab, and runs by
 `jupyter execute --kernel_name=tracehost` too.""", one_of("install", "uninstall", "list"), _KERNEL, ()),
     ("repl", "repl [OPTION...] [ARG...]", "type Python, line by line", """\
@@ -164,7 +177,7 @@ One file without scripts or links: Functions by cost, with the cause, the fix
 and the marked source of each retrace. A run that was killed has a page, too.
 
 Exit code: 0, or 2 if a file cannot be read or written.""", FILE, _REPORT, ()),
-    ("doctor", "doctor [OPTION...]", "check the installation; says what to do about what is wrong", """\
+    ("doctor", "doctor [OPTION...]", "check the installation and suggest fixes", """\
 One line a check: OK, WARN or FAIL. The exit code is 1 if anything is FAIL.""", NONE, _DOCTOR, ()),
     ("completion", "completion (bash | zsh | fish)", "print a script by which a shell completes command lines", """\
 For this shell, and for good:

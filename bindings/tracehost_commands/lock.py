@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
@@ -21,7 +19,7 @@ from tracehost_lock import Lock, LockError
 
 from .errors import CommandError, UsageError
 from .files import write
-from .signals import passed_on, reraise
+from .running import failed, run
 
 # Those of `run` that would change what this process or the program writes, or forbid what is to be locked.
 _LEFT_OUT = ("TRACEHOST_EVENTS", "TRACEHOST_EVENTS_PID", "TRACEHOST_FROZEN")
@@ -37,36 +35,14 @@ def main(options: Namespace, program: list[str]) -> int:
     earlier = _read(output) if options.update and os.path.exists(output) else {}
     with tempfile.TemporaryDirectory(prefix="tracehost-lock-") as folder:
         events = os.path.join(folder, "run.jsonl")
-        code = _run(program, events)
+        # This process owns `events`, so each other one has a file of its own. torchrun does not import tracehost, and
+        # two of its children would both take the file for theirs.
+        code = run(program, {"TRACEHOST_EVENTS": events, "TRACEHOST_EVENTS_PID": str(os.getpid())})
         if code != 0:
-            sys.stderr.write(f"tracehost: {options.output} is not written: {_ended(code)}\n")
-            if code < 0:
-                reraise(-code)
-            return code
+            return failed(code, f"{options.output} is not written")
         made = _locks(folder)
     _write(output, [earlier, *made])
     return 0
-
-
-def _run(program: list[str], events: str) -> int:
-    """Its exit code; -N: signal N ended it. A terminal sends Ctrl-C to it as well."""
-    # This process owns `events`, so each other one has a file of its own. torchrun does not import tracehost, and
-    # two of its children would both take the file for theirs.
-    environment = {"TRACEHOST_EVENTS": events, "TRACEHOST_EVENTS_PID": str(os.getpid())}
-    child = subprocess.Popen([sys.executable, *program], env=os.environ | environment)
-
-    def pass_on(number: int) -> None:
-        if number != signal.SIGINT:
-            child.send_signal(number)
-
-    with passed_on(pass_on):
-        return child.wait()
-
-
-def _ended(code: int) -> str:
-    if code < 0:
-        return f"the program was ended by {signal.Signals(-code).name}"
-    return f"the program ended with exit code {code}"
 
 
 def _read(path: str) -> Lock:

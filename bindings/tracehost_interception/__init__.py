@@ -50,4 +50,4 @@ def _end(targets: list[Target], module: str) -> None:
     imports.remove()
     if messages.is_first() and module != _COMMANDS:
         for target in targets:
-            unmet.tell_if_unmet(target, module)
+            unmet.report_if_unmet(target, module)

@@ -17,7 +17,7 @@ def replace_in(module: Any, targets: list[Target], final: bool = True) -> None:
         owner, name, found = find(module, target.path)
         if owner is None:
             if final:
-                tell_absent(module, target, name)
+                report_absent(module, target, name)
             continue
         if replace.is_ours(owner, name):
             target.met = True
@@ -61,7 +61,7 @@ def _made(target: Target, found: Any) -> Any:
     return routed(target, found)
 
 
-def tell_absent(module: Any, target: Target, name: str) -> None:
+def report_absent(module: Any, target: Target, name: str) -> None:
     target.met = True
     owner: Any = module
     for part in target.path.split("."):

@@ -11,7 +11,7 @@ from typing import Any
 
 from .call_site import caller, is_librarys_own, place
 from .functions import function_of
-from .messages import tell_meaningless
+from .messages import report_meaningless
 from .targets import Target
 
 
@@ -47,7 +47,7 @@ def _any_decorator(target: Target, original: Any) -> Any:
             repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
             for value in rest
         ]
-        tell_meaningless(what, where, [*options, *kwargs])
+        report_meaningless(what, where, [*options, *kwargs])
         shown = f"{what} at {where}: what it decorates"
         if direct:
             return function_of(args[0], shown)

@@ -38,12 +38,12 @@ def note_target(made: Any, text: str) -> None:
         traced[code.co_filename, code.co_firstlineno] = text
 
 
-def make(found: Any, goes_on: bool = True, **options: Any) -> Any:
-    """A Function of any callable. `goes_on`: an unsupported body continues without a graph, with a
+def make(found: Any, continues: bool = True, **options: Any) -> Any:
+    """A Function of any callable. `continues`: an unsupported body continues without a graph, with a
     TraceWarning."""
     import tracehost
-    from tracehost._function import GOES_ON
+    from tracehost._function import CONTINUES
 
     if isinstance(found, tracehost.Function):
         return found
-    return tracehost.function(found, **{GOES_ON: goes_on}, **options)
+    return tracehost.function(found, **{CONTINUES: continues}, **options)

@@ -56,12 +56,12 @@ def _code(source: bytes | str, file: str) -> CodeType:
     names = _Names()
     names.visit(tree)
     roots = {target.root for target in targets}
-    _tell_missing(roots - names.found, names)
+    _report_missing(roots - names.found, names)
     _Binder(roots if names.all_of_another else roots & names.found).visit(tree)
     return compile(tree, file, "exec", dont_inherit=True)
 
 
-def _tell_missing(missing: set[str], names: _Names) -> None:
+def _report_missing(missing: set[str], names: _Names) -> None:
     for target in targets:
         if target.root in missing and not names.all_of_another:
             target.met = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 FIRST = "TRACEHOST_INTERCEPTION_PID"
 
 _said: set[str] = set()
-_told: set[tuple[str, str]] = set()  # (decorator, option)
+_reported: set[tuple[str, str]] = set()  # (decorator, option)
 
 
 def is_first() -> bool:
@@ -33,10 +33,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-def tell_meaningless(what: str, where: str, options: Iterable[str]) -> None:
+def report_meaningless(what: str, where: str, options: Iterable[str]) -> None:
     """Options of the decorator that say nothing to tracehost: each is named once."""
-    new = [option for option in options if (what, option) not in _told]
-    _told.update((what, option) for option in new)
+    new = [option for option in options if (what, option) not in _reported]
+    _reported.update((what, option) for option in new)
     if new:
         verb = "has" if len(new) == 1 else "have"
         say(

@@ -12,7 +12,7 @@ import torch
 
 from .call_site import caller, is_of, place
 from .functions import function_of, make
-from .messages import tell_meaningless
+from .messages import report_meaningless
 from .modules import Replacement
 
 # The rest has no meaning for a trace.
@@ -34,7 +34,7 @@ def compile_for(original: Any) -> Any:
         model = given.pop("model", None)
         where = place(frame)
         meaningless = [n for n, v in given.items() if n not in _MEANT and v not in (None, False)]
-        tell_meaningless("torch.compile", where, meaningless)
+        report_meaningless("torch.compile", where, meaningless)
         if model is None:
             return lambda function: compiled(function, given, where)
         return compiled(model, given, where)
@@ -46,7 +46,7 @@ def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
     # torch's rule: the second size of a dimension makes it any; fullgraph: what can't be is an error.
     ours = {
         "reduce_retracing": options.get("dynamic") is not False,
-        "goes_on": not options.get("fullgraph"),
+        "continues": not options.get("fullgraph"),
         "name": options.get("name"),
     }
     of_call = getattr(model, "__name__", "") == "_call_impl"

@@ -11,7 +11,7 @@ import torch
 from . import replace
 from .call_site import caller, is_of, place
 from .functions import make
-from .messages import say, tell_meaningless
+from .messages import report_meaningless, say
 from .scripted import ScriptedFunction, ScriptedModule
 
 # Those that something here goes by.
@@ -30,7 +30,7 @@ def trace_for(original: Any) -> Any:
         if isinstance(given["func"], (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
             return original(*args, **kwargs)
         where = place(frame)
-        tell_meaningless("torch.jit.trace", where, [n for n in given if n not in _OF_TRACE])
+        report_meaningless("torch.jit.trace", where, [n for n in given if n not in _OF_TRACE])
         examples = given.get("example_inputs")
         named = given.get("example_kwarg_inputs") or {}
         if examples is None:
@@ -59,7 +59,7 @@ def script_for(original: Any) -> Any:
             return original(*args, **kwargs)
         if isinstance(obj, type):
             return obj
-        tell_meaningless("torch.jit.script", place(frame), [n for n in given if n != "obj"])
+        report_meaningless("torch.jit.script", place(frame), [n for n in given if n != "obj"])
         return _scripted(obj)
 
     _accept_ours()

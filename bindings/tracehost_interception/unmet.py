@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 
 from . import main_program
-from .apply import find, tell_absent
+from .apply import find, report_absent
 from .messages import did_you_mean, say
 from .targets import Target
 
 
-def tell_if_unmet(target: Target, main: str) -> None:
+def report_if_unmet(target: Target, main: str) -> None:
     if target.met:
         return
     if target.module == "__main__":
         owner, name, _ = find(sys.modules["__main__"], target.path)
         if owner is None and name != target.root:
-            return tell_absent(sys.modules["__main__"], target, name)
+            return report_absent(sys.modules["__main__"], target, name)
         say(f"{target.text}: {target.path} never came to be in the program{_why_not_main(main)}")
     elif target.module in (main, f"{main}.__main__"):
         say(

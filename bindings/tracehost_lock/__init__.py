@@ -69,6 +69,27 @@ def stable(signature: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in signature)
 
 
+def at_commas(arguments: str, separator: str = ",") -> list[str]:
+    """Split at separators that are in no brackets and quotes: the arguments of a signature."""
+    parts, depth, quote, start, i = [], 0, "", 0, 0
+    while i < len(arguments):
+        c = arguments[i]
+        if quote:
+            i += c == "\\"
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "[({":
+            depth += 1
+        elif c in "])}":
+            depth -= 1
+        elif depth == 0 and arguments.startswith(separator, i):
+            parts.append(arguments[start:i])
+            start = i + len(separator)
+        i += 1
+    return [*parts, arguments[start:]]
+
+
 def read(path: str) -> Lock:
     """The lock in a file.
 

@@ -153,7 +153,7 @@ void Container::add(const std::string &name, Record record, std::uint64_t header
                     std::uint64_t end) {
   if (name.size() > kLargestName || !name.starts_with(kFolder) ||
       !is_known(std::string_view(name).substr(kFolder.size())))
-    wrong_file("it has a record that no archive has");
+    wrong_file("it has an unknown record");
   ByteReader local = fields(piece(*file_, header, kHeader));
   if (local.little(4) != kHeaderMark)
     wrong_file("a record in it does not begin");

@@ -85,7 +85,7 @@ private:
 
   void open(jit::Block *block, jit::Node *of) {
     if (blocks_.size() > static_cast<std::size_t>(kDeepestBlocks))
-      wrong_file("a graph has more blocks in each other than any has");
+      wrong_file("a graph nests its blocks too deep");
     blocks_.push_back({block, of, values_.size()});
   }
 
@@ -209,7 +209,7 @@ private:
     if (!argument.default_value())
       wrong_op(op, fmt::format("without its argument '{}'", argument.name()));
     if (may_leave_out_ == 0)
-      wrong_file("a graph leaves out more arguments than any does");
+      wrong_file("a graph leaves out too many arguments");
     --may_leave_out_;
     const jit::WithInsertPoint here(blocks_.back().block);
     return graph_->insertConstant(*argument.default_value());
@@ -218,11 +218,11 @@ private:
   void constant() {
     const c10::IValue value = read_constant(from_, of_file_);
     if (value.isTuple() && size_of(*value.type()) > kLargestType)
-      wrong_file("a graph has a type that is larger than any");
+      wrong_file("a graph has a type that is too large");
     const jit::WithInsertPoint here(blocks_.back().block);
     const auto made = jit::tryInsertConstant(*graph_, value);
     if (!made)
-      wrong_file(fmt::format("a graph has a constant of type {}, and none has that type",
+      wrong_file(fmt::format("a graph has a constant of type {}, which is not supported",
                              value.type()->repr_str()));
     last_ = (*made)->node();
     if (last_->output()->type()->isSubtypeOf(*c10::TensorType::get()))
@@ -277,7 +277,7 @@ private:
     for (const jit::Value *item : items)
       size += size_of(*item->type());
     if (size > kLargestType)
-      wrong_file("a graph has a type that is larger than any");
+      wrong_file("a graph has a type that is too large");
     append(graph_->createTuple(items));
   }
 
@@ -420,7 +420,7 @@ void GraphReader::read_ops(ByteReader &from) {
       argument.is_default = from.flag();
     }
     if (!is_name(op))
-      wrong_file("an operator in it has a name that no operator has");
+      wrong_file("an operator in it has no valid name");
     known_.push_back(find(op));
   }
 }

@@ -128,7 +128,7 @@ c10::TypePtr read_type(ByteReader &from, int depth) {
   if (kind == TypeKind::optional)
     return c10::OptionalType::create(std::move(first));
   if (!may_be_key(first))
-    wrong_file("a graph has a dict of a type that is no key");
+    wrong_file("a graph has a dict whose key type cannot be a key");
   return c10::DictType::create(std::move(first), read_type(from, depth + 1));
 }
 
@@ -259,7 +259,7 @@ c10::IValue read_list(ByteReader &from, const ValuesOfFile &values, int depth) {
 c10::IValue read_dict(ByteReader &from, const ValuesOfFile &values, int depth) {
   const c10::TypePtr key = archive::read_type(from), type = archive::read_type(from);
   if (!may_be_key(key))
-    wrong_file("a graph has a dict of a type that is no key");
+    wrong_file("a graph has a dict whose key type cannot be a key");
   c10::impl::GenericDict dict(key, type);
   const std::size_t count = from.count();
   if (count % 2 != 0)
@@ -309,7 +309,7 @@ ValueKind read_kind(ByteReader &from) {
 at::Tensor read_number_tensor(ByteReader &from) {
   const c10::IValue number = read_plain(from, read_kind(from));
   if (!number.isScalar() && !number.isBool())
-    wrong_file("a graph has a number that is none");
+    wrong_file("a graph has a constant that is not a number");
   const at::Scalar scalar = number.toScalar();
   at::Tensor made = at::scalar_tensor(scalar, at::TensorOptions(scalar.type()));
   made.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -380,7 +380,7 @@ bool write_type(ByteWriter &to, const c10::TypePtr &type) {
 c10::TypePtr read_type(ByteReader &from) {
   c10::TypePtr type = read_type(from, 0);
   if (size_of(*type) > kLargestType)
-    wrong_file("a graph has a type that is larger than any");
+    wrong_file("a graph has a type that is too large");
   return type;
 }
 

@@ -86,7 +86,7 @@ std::vector<std::int64_t> whole_numbers(const Json &json, const char *key) {
   for (const Json &number : list(json, key))
     result.push_back(number.is_null() ? kAnySize : integer(number, 0, kLargestSize));
   if (result.size() > kHighestRank)
-    wrong_manifest("a tensor has more dimensions than any has");
+    wrong_manifest("a tensor has too many dimensions");
   return result;
 }
 
@@ -161,11 +161,11 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
       wrong_manifest("a condition without what it compares");
     depth = depth - takes + 1;
     if (depth > kDeepestTerms || condition.expression.size() == kMostTerms)
-      wrong_manifest("a condition has more terms than any has");
+      wrong_manifest("a condition has too many terms");
     condition.expression.push_back(made);
   }
   if (depth != 1)
-    wrong_manifest("a condition that is none");
+    wrong_manifest("a condition with more than one value left");
   return condition;
 }
 
@@ -315,7 +315,7 @@ void check_parameters(const Parameters &parameters) {
                        (kind == Kind::var_positional || kind == Kind::var_keyword);
     if (!is_identifier(name) || !names.insert(name).second || again ||
         (i > 0 && kind < parameters.kinds[i - 1]))
-      wrong_manifest("a function has parameters that none can have");
+      wrong_manifest("a function has parameters that are not valid in Python");
   }
 }
 
@@ -323,7 +323,7 @@ Manifest::Function function_of(const Json &json) {
   Manifest::Function function;
   function.name = member(json, "name").get<std::string>();
   if (!is_identifier(function.name))
-    wrong_manifest("a function's name is no name");
+    wrong_manifest("a function's name is not an identifier");
   auto made = std::make_shared<Parameters>();
   for (const Json &parameter : list(json, "parameters")) {
     made->names.push_back(member(parameter, "name").get<std::string>());
@@ -388,7 +388,7 @@ Manifest from_json(const std::string &text) {
   try {
     const Json json = Json::parse(text, [](int depth, Json::parse_event_t, Json &) {
       if (depth > kDeepestJson)
-        wrong_manifest("it has more in each other than any has");
+        wrong_manifest("it nests its values too deep");
       return true;
     });
     Manifest manifest;
@@ -417,7 +417,7 @@ Manifest from_json(const std::string &text) {
     return manifest;
   } catch (const Json::exception &e) {
     wrong_manifest(e.what());
-  } catch (const c10::Error &e) { // a device that is none
+  } catch (const c10::Error &e) { // no device has that name
     wrong_manifest(e.what_without_backtrace());
   }
 }

@@ -331,8 +331,8 @@ void TensorTable::write(ByteWriter &to) const {
     to.text(name);
     if (!forms.write(tensor))
       throw Error(
-          fmt::format("tensor '{}' can't be saved: a file has strided, sparse_coo, sparse_csr and "
-                      "affine quantized tensors, and it is none of these",
+          fmt::format("tensor '{}' can't be saved: a file keeps strided, sparse_coo, sparse_csr "
+                      "and affine quantized tensors only",
                       name));
   }
 }

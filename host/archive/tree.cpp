@@ -196,7 +196,7 @@ private:
     if (tag == "real") {
       constexpr double infinity = std::numeric_limits<double>::infinity();
       if (text != "inf" && text != "-inf" && text != "nan")
-        wrong_manifest("a number that is none");
+        wrong_manifest("a real number must be inf, -inf or nan as text");
       const double real = text == "inf"    ? infinity
                           : text == "-inf" ? -infinity
                                            : std::numeric_limits<double>::quiet_NaN();
@@ -247,7 +247,7 @@ std::int64_t integer(const Json &json, std::int64_t least, std::int64_t most) {
   if (!json.is_number_integer() ||
       (json.is_number_unsigned() && json.get<std::uint64_t>() > largest) ||
       json.get<std::int64_t>() < least || json.get<std::int64_t>() > most)
-    wrong_manifest("a number is none, or too large");
+    wrong_manifest("a number is not an integer, or out of range");
   return json.get<std::int64_t>();
 }
 

@@ -128,6 +128,18 @@ int run(const Split &line) {
     throw UsageError("'" + line.unknown_word + "' is neither a file nor a command" +
                      (meant ? "; did you mean '" + *meant + "'?" : "") + " (try 'tracehost help')");
   }
+  // `--report out.txt train.py`: the file would be taken for the program.
+  const auto exists = [](const std::string &path) {
+    std::error_code ignored;
+    return std::filesystem::exists(path, ignored);
+  };
+  if (!line.options.empty() && line.options.back().ends_with("=-") && line.rest.size() > 1 &&
+      !exists(line.rest[0]) && exists(line.rest[1])) {
+    const std::string &last = line.options.back();
+    const auto name = last.substr(0, last.size() - 2);
+    throw UsageError("can't open '" + line.rest[0] + "'; '" + name +
+                     "' takes its value behind '=': " + name + "=" + line.rest[0]);
+  }
   if (!settings.version && line.rest.empty() && ::isatty(0) == 1)
     return print(short_help);
   complete(settings);

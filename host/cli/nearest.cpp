@@ -3,21 +3,26 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace tracehost::cli {
 namespace {
 
-// Levenshtein; names are a dozen letters long.
+// Edits, of which one exchanges two letters that stand side by side; names are a dozen letters
+// long.
 std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1), above = row;
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
+    const std::vector<std::size_t> before = std::exchange(above, row);
     std::size_t diagonal = row[0];
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const auto substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -29,8 +34,10 @@ std::optional<std::string> nearest(std::string_view word, const Names &names) {
   std::optional<std::string> found;
   std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1; // edits; only fewer will do
   for (const std::string_view name : names) {
+    // `notebooks`, `benchmark`
+    const bool continues = name.size() >= 3 && word.starts_with(name);
     const bool begins = word.size() >= 2 && name.starts_with(word);
-    const auto edits = begins ? 1 : distance(word, name);
+    const auto edits = begins || continues ? 1 : distance(word, name);
     if (edits < best) {
       best = edits;
       found = name;

@@ -38,9 +38,9 @@ constexpr Option option_table[] = {
     {"help", Takes::nothing, Kind::none, "", "show help"},
 };
 
-constexpr std::string_view command_names[] = {"run",    "lock",   "notebook",   "kernel",
-                                              "repl",   "export", "inspect",    "bench",
-                                              "report", "doctor", "completion", "help"};
+constexpr std::string_view command_names[] = {
+    "run",     "lock",  "fix",    "notebook", "kernel",     "repl", "export",
+    "inspect", "bench", "report", "doctor",   "completion", "help"};
 
 // By Kind: its name, and what a value of it is.
 constexpr struct {

@@ -178,7 +178,7 @@ SpecializationRef FunctionCore::request(Body &body) {
   if (negative_cache_.is_wrong(missed.signature))
     body.session().frontend().reject(
         trace::Rejection::trace, "a graph for this signature did not do what the body did, as a "
-                                 "TraceWarning said; there is none");
+                                 "TraceWarning said");
   const auto look = [&] { return look_up(body, missed.signature); };
   if (auto found = look())
     return found;

@@ -147,7 +147,7 @@ std::vector<std::string> causes(const TraceRecord &record, const Identity &funct
 }
 
 std::string sentence(const SpecializedSize &specialized) {
-  return fmt::format("dimension {} of {} stays exact: {} at {}", specialized.dimension,
+  return fmt::format("dimension {} of {} cannot be dynamic: {} at {}", specialized.dimension,
                      quoted(specialized.path), specialized.why, text(specialized.where));
 }
 

@@ -24,7 +24,7 @@ std::string contrast(const std::vector<Difference> &differences);
 /// first trace.
 std::vector<std::string> causes(const TraceRecord &record, const Identity &function,
                                 std::size_t limit);
-/// `dimension 0 of 'x' stays exact: int() of the size at train.py:12`.
+/// `dimension 0 of 'x' cannot be dynamic: int() of the size at train.py:12`.
 std::string sentence(const SpecializedSize &specialized);
 
 } // namespace tracehost::report

@@ -98,7 +98,7 @@ bool Recording::build_kernel(const jit::Node &node) {
   step->numbers = slots;
   if (last && found_.varies(*last))
     step->alpha_slot = slot_of_.at(last);
-  // A step that is none after all leaves what it wrote to as it was.
+  // A step that is dropped leaves what it wrote to as it was.
   const at::Tensor before = writes(node) ? out.clone() : at::Tensor();
   step->run_kernel(step->iterator, *alpha);
   if (!same_bits(out, result)) {

@@ -345,9 +345,9 @@ double real_of_number(const at::Tensor &number) {
 
 [[noreturn]] static void reject_without_value(Rejection why, const std::string &how) {
   current->reject(
-      why, fmt::format("the body needs the value of a number that it has read from a tensor "
-                       "({}) at {}, where it has none: in a branch or loop that is staged, or "
-                       "in a trace from specs. Keep the computation in numbers and tensors "
+      why, fmt::format("the body uses a tensor's number as a Python value ({}) at {}, which has no "
+                       "data in a staged branch or loop, or in a trace from specs. Keep the "
+                       "computation in numbers and tensors "
                        "(torch.where, masks; under autograph, if, while and range() take "
                        "them), or trace with values.",
                        how, text(current->here())));

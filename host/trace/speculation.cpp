@@ -127,12 +127,12 @@ void Scope::insert_check(const char *name, jit::Value *scalar, const c10::IValue
 void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                       const std::string &where) {
   const auto reject_it = [&](const std::string &why, Rejection kind = Rejection::value_read) {
-    reject(kind, fmt::format(
-                     "the body needs the value of a number that it has read from a tensor ({}) at "
-                     "{}{}. Keep the computation in numbers and tensors (torch.where, masks; under "
-                     "autograph, if, while and range() take them), or move the read out of the "
-                     "function.",
-                     how, where, why));
+    reject(kind,
+           fmt::format("the body uses a tensor's number as a Python value ({}) at {}{}. Keep the "
+                       "computation in numbers and tensors (torch.where, masks; under "
+                       "autograph, if, while and range() take them), or move the read out of the "
+                       "function.",
+                       how, where, why));
   };
   if (actual.isDouble() && !is_of_constants(scalar)) {
     if (!frontend_.serves_once(fmt::format("needs the value of a float ({}) at {}", how, where)))
@@ -149,7 +149,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
     if (known != outcomes->values.end() && !known->second.contains(value) &&
         known->second.size() >= Outcomes::most_values)
       return reject_it(
-          fmt::format(", which has had {} values, one graph each", known->second.size()),
+          fmt::format(", which already has {} graphs, one for each value", known->second.size()),
           Rejection::limit);
     if (!may_branch())
       return reject_it(

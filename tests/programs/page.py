@@ -9,9 +9,9 @@ HEAD = """\
 # Models
 
 Programs of popular packages, each beside a twin that runs eagerly: the same seed, the same 20 calls, other data each
-time. After each call results, parameters, gradients, buffers, the optimizer's state and torch's generator are equal to
-the bit, or the row is not right; a difference within rounding is told. `scripts/test --models` runs the rows and
-writes this page.
+time. After each call results, parameters, gradients, buffers, the optimizer's state and torch's generator are compared. A row
+is right only if everything matches bit for bit; a difference within rounding is noted. `scripts/test --models` runs the
+rows and writes this page.
 
 | Word | Means |
 |---|---|
@@ -23,8 +23,8 @@ writes this page.
 | time | the median of hits, in eager calls; of the processor's time, with one thread |
 
 Between the calls of a row named "changes" a user changes the model, the optimizer and modes, which costs traces.
-"Padded" are rows with masks; whether a mask is full is one graph each. "generate" decorates `forward` with
-`reduce_retracing`. "torch" are PyTorch's own examples, the list of their README, written anew and small, with the whole
+"Padded" are rows with masks; a full mask and others have a graph each. "generate" decorates `forward` with
+`reduce_retracing`. "torch" are PyTorch's own examples, the list of their README, written again and small, with the whole
 step decorated. "In py_function", "decorated", "without validation" and "loss" are what helps where another row is
 rejected.
 

@@ -42,7 +42,7 @@ bool warn_went_on(PythonFunction &f, const PythonCall &call) {
                            : explained.served         ? "One that would was made just now"
                            : explained.nearest ? "From the nearest specialization it differs so: " +
                                                      report::contrast(explained.differences)
-                                               : "There is none yet";
+                                               : "The function has no specialization yet";
   const std::string message =
       fmt::format("no specialization of {} serves this call, and the "
                   "stance 'fail_on_miss' (no_retrace) does not allow tracing. {}. "

@@ -254,6 +254,24 @@ PyObject *get_input_signature(PyObject *self, void *) {
   return declared ? declared->input_signature() : Py_NewRef(Py_None);
 }
 
+/// An attribute that is missing: of tf's names the error says what to write (_counterparts.py).
+PyObject *get_attribute(PyObject *self, PyObject *name) {
+  PyObject *found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError))
+    return found;
+  Owned error = take_error();
+  const Owned counterparts(
+      PyImport_GetModule(Owned(PyUnicode_FromString("tracehost._counterparts")).get()));
+  const Owned hints(counterparts ? PyObject_GetAttrString(counterparts.get(), "OF_FUNCTION")
+                                 : nullptr);
+  if (hints && PyDict_GetItemWithError(hints.get(), name))
+    return PyObject_CallMethod(counterparts.get(), "missing", "OsOO", self, "a Function", name,
+                               hints.get());
+  PyErr_Clear();
+  set_error(std::move(error));
+  return nullptr;
+}
+
 PyObject *copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
 
 PyMethodDef methods[] = {
@@ -338,6 +356,7 @@ PyObject *make_function_type() {
                          {Py_tp_traverse, reinterpret_cast<void *>(visit_references)},
                          {Py_tp_clear, reinterpret_cast<void *>(clear)},
                          {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
+                         {Py_tp_getattro, reinterpret_cast<void *>(get_attribute)},
                          {Py_tp_repr, reinterpret_cast<void *>(repr)},
                          {Py_tp_methods, methods},
                          {Py_tp_getset, properties},

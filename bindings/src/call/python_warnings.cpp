@@ -27,8 +27,8 @@ bool PythonTrace::warn() {
                    "function and pass the result, or call it in tracehost.py_function, which "
                    "runs at each call.") &&
          warn_once(caught_, "caught ",
-                   "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: "
-                   "a later call runs the graph, which raises it instead. Move the attempt out of "
+                   "{} calls {} at {} in a `try` whose `except` may catch its error, but a later "
+                   "call runs the graph, which raises it instead. Move the attempt out of "
                    "the function, or test the values first.");
 }
 

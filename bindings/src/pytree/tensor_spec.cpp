@@ -78,7 +78,10 @@ std::optional<c10::Device> parse_device(py::handle device) {
   try {
     return c10::Device(utf8(device.ptr()));
   } catch (const c10::Error &) {
-    throw py::value_error(fmt::format("TensorSpec: {} is not a device of torch's", shown(device)));
+    throw py::value_error(
+        fmt::format("TensorSpec: {0} is not a device; if it is the name, as in tf's "
+                    "third place, write name={1}",
+                    shown(device), utf8(Owned(PyObject_Repr(device.ptr())).get())));
   }
 }
 

@@ -9,7 +9,6 @@ import torch
 
 from .._tracehost import TensorSpec
 
-_KINDS = ("bool", "int", "float", "complex")  # each is taken for those that follow
 _OF_ARRAY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _INTEGERS = {
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -35,7 +34,7 @@ def as_tensor(spec: TensorSpec, value: Any) -> torch.Tensor:
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         if value.dtype.kind not in _OF_ARRAY:
             raise Unfit(f"an array of {value.dtype} can't be a tensor")
-        _check_kind(_OF_ARRAY[value.dtype.kind], most, spec)
+        _check_kind(str(value.dtype), _OF_ARRAY[value.dtype.kind], most, spec)
         if limits and value.dtype.kind != "b" and value.size:
             _check_range(int(value.min()), limits)
             _check_range(int(value.max()), limits)
@@ -62,7 +61,7 @@ def _plain(value: Any, most: int, limits: torch.iinfo | None, spec: TensorSpec) 
             return _plain(inner, most, limits, spec)
     for kind, number in enumerate((bool, int, float, complex)):
         if isinstance(value, number):
-            _check_kind(kind, most, spec)
+            _check_kind(repr(value), kind, most, spec)
             if limits and kind == 1:
                 _check_range(value, limits)
             return value
@@ -71,9 +70,9 @@ def _plain(value: Any, most: int, limits: torch.iinfo | None, spec: TensorSpec) 
     raise Unfit(f"{type(value).__name__} can't be a tensor")
 
 
-def _check_kind(kind: int, most: int, spec: TensorSpec) -> None:
+def _check_kind(shown: str, kind: int, most: int, spec: TensorSpec) -> None:
     if kind > most:
-        raise Unfit(f"{_KINDS[kind]} is not taken for {spec.dtype}")
+        raise Unfit(f"cannot convert {shown} to {spec.dtype}")
 
 
 def _check_range(value: int, limits: torch.iinfo) -> None:

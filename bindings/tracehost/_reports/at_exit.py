@@ -16,9 +16,11 @@ from collections.abc import Callable
 
 from .. import _tracehost
 from . import frozen, run
+from .drawing import of_functions
 from .monitor import counted
 from .page import document
 from .report import report
+from .words.fixes import all_fixes
 from .words.table import rows
 
 _PROCESS = os.getpid()
@@ -31,7 +33,7 @@ def install() -> None:
         OSError: the file of `--events` cannot be written.
         ValueError: TRACEHOST_MAX_RETRACES is no whole number.
     """
-    writers = [*_limit(), *_frozen(), *_events(), *_metrics(), *_report()]
+    writers = [*_limit(), *_frozen(), *_events(), *_metrics(), *_report(), *_fixes()]
     if not writers:
         return
     one_at_a_time = threading.Lock()
@@ -90,10 +92,20 @@ def _report() -> list[Callable[[], None]]:
     return [lambda: _write(target, "report", lambda: _text(target, started))]
 
 
+def _fixes() -> list[Callable[[], None]]:
+    """`tracehost fix` names a folder, where each process of the program has a file."""
+    folder = os.environ.get("TRACEHOST_FIXES")
+    if not folder:
+        return []
+    return [lambda: _write(os.path.join(folder, f"{_PROCESS}.json"), "fixes", all_fixes)]
+
+
 def _text(target: str, started: float) -> str:
     """As the end of the file's name asks for."""
     if target.endswith((".json", ".html")):
-        return document(target, run.of_this_process(started))
+        made = run.of_this_process(started)
+        graphs = of_functions(made["functions"]) if target.endswith(".html") else {}
+        return document(target, made, graphs)
     return report()
 
 

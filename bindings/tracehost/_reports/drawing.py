@@ -6,8 +6,12 @@ import shutil
 import subprocess
 from typing import Any
 
+from .. import _tracehost
+from .._concrete import ConcreteFunction
+from .._function import every_function, place_of
 from .html import cut, first_lines
 
+MOST_FUNCTIONS = 10  # with a drawing on a page
 MOST_NODES = 300  # a larger graph takes dot minutes, and nobody can read it
 _SECONDS = 20
 
@@ -17,6 +21,27 @@ _STYLE = (
     'node [shape=box style=rounded color="#777777" fontcolor="#777777" fontname="sans-serif" fontsize=10 height=0.3]\n'
     'edge [color="#777777" arrowsize=0.6]\n'
 )
+
+
+def of_functions(rows: list[dict[str, Any]]) -> dict[int, str]:
+    """The latest live graph of each of the first Functions as SVG, by site; empty without Graphviz.
+
+    Methods have none: each instance has graphs of its own.
+    """
+    if shutil.which("dot") is None:
+        return {}
+    by_place: dict[object, Any] = {}
+    for function in every_function():
+        by_place.setdefault(place_of(function), function)
+    made: dict[int, str] = {}
+    for row in rows[:MOST_FUNCTIONS]:
+        place = row["definition"]
+        function = by_place.get((place["file"], place["line"])) if place else None
+        graphs = _tracehost.concrete_functions(function, ConcreteFunction) if function else []
+        picture = Drawing(graphs[-1].graph, row["function"])._repr_svg_() if graphs else None
+        if picture:
+            made[row["site"]] = picture
+    return made
 
 
 class Drawing:

@@ -17,7 +17,16 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from tracehost_lock import DEFAULT, Lock, LockError, Signatures, name_of, read, stable
+from tracehost_lock import (
+    DEFAULT,
+    Lock,
+    LockError,
+    Signatures,
+    at_commas,
+    name_of,
+    read,
+    stable,
+)
 
 from .. import _tracehost
 from .._errors import TraceError
@@ -207,7 +216,7 @@ def _parts(signature: str) -> dict[str, str]:
     arguments, modes = (found["arguments"], found["modes"]) if found else (signature, None)
     result: dict[str, str] = {"": modes or "the usual modes"}
     name = ""
-    for part in _at_commas(arguments[1:-1]):
+    for part in at_commas(arguments[1:-1], ", "):
         argument = _ARGUMENT.match(part)
         if argument:
             name = argument["name"]
@@ -215,27 +224,6 @@ def _parts(signature: str) -> dict[str, str]:
         elif name:  # `float32[8], requires_grad`
             result[name] += f", {part}"
     return result
-
-
-def _at_commas(arguments: str) -> list[str]:
-    """Split at `, ` that is in no brackets and quotes."""
-    parts, depth, quote, start, i = [], 0, "", 0, 0
-    while i < len(arguments):
-        c = arguments[i]
-        if quote:
-            i += c == "\\"
-            quote = "" if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "[({":
-            depth += 1
-        elif c in "])}":
-            depth -= 1
-        elif depth == 0 and arguments.startswith(", ", i):
-            parts.append(arguments[start:i])
-            start = i + 2
-        i += 1
-    return [*parts, arguments[start:]]
 
 
 def _times(count: int) -> str:

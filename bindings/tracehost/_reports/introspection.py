@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import _tracehost
+from .._cells import in_cells
 from .._concrete import instance_of
 from .._traced.fake_tensors import attempt
 from .._tracehost import Function
@@ -25,7 +26,7 @@ class SpecializedSize:
     where: str
 
     def __str__(self) -> str:
-        return f"{self.path}.shape[{self.dimension}] stays exact: {self.why} at {self.where}"
+        return f"{self.path}.shape[{self.dimension}] cannot be dynamic: {self.why} at {self.where}"
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,10 @@ class Explanation:
             f"  miss: {self._outcome(cost)}; nearest is #{nearest.number} {nearest.signature}",
         ]
         return "\n".join(lines + once + [f"  {difference}" for difference in self.differences])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """As the last line of a cell."""
+        printer.text(in_cells(str(self)))
 
     def _outcome(self, cost: str) -> str:
         if not self.plain_calls:

@@ -35,16 +35,23 @@ _STATES = {
 }
 
 
-def document(path: str, run: Run) -> str:
-    """What a file of this name has: `.json` the data, `.html` the page. Raises ImportError: Jinja2 is missing."""
+def document(path: str, run: Run, graphs: dict[int, str] | None = None) -> str:
+    """What a file of this name has: `.json` the data, `.html` the page.
+
+    Args:
+        graphs: drawings of graphs as SVG, by the site of the Function.
+
+    Raises:
+        ImportError: Jinja2 is missing.
+    """
     return (
         json.dumps(run, ensure_ascii=False, indent=1) + "\n"
         if path.endswith(".json")
-        else page(run)
+        else page(run, graphs)
     )
 
 
-def page(run: Run) -> str:
+def page(run: Run, graphs: dict[int, str] | None = None) -> str:
     """HTML, from what run.of_this_process() or run.of_lines() gives."""
     by_site: dict[int, list[dict[str, Any]]] = {}
     for event in run["events"]:
@@ -53,6 +60,8 @@ def page(run: Run) -> str:
     functions = [
         _function(row, by_site.get(row["site"], []), begin, end) for row in run["functions"]
     ]
+    for one in functions:
+        one["graph"] = (graphs or {}).get(one["row"]["site"], "")
     return _template().render(
         title=_title(run),
         run=run,

@@ -10,6 +10,7 @@ import torch
 from .._arguments.dtypes import dtype_of, is_dtype
 from .._arguments.tensor_spec import fits
 from .._arguments.trees import flatten
+from .._counterparts import check_options
 from .._tracehost import TensorSpec, sizes_now
 from ..autograph.run.explicit import check_callable
 from ..autograph.staging.conditions import raise_if
@@ -26,6 +27,7 @@ def map_fn(
     dtype: Any = None,
     *,
     fn_output_signature: Any = None,
+    **options: Any,
 ) -> Any:
     """`fn` of each row, along dimension 0; the results stacked along a new dimension 0.
 
@@ -54,6 +56,7 @@ def map_fn(
             or from a TensorSpec; there are no rows, and no TensorSpec gives the shape.
         StagingError: as `while_loop`.
     """
+    check_options("map_fn", options)
     check_callable("map_fn", "fn", fn)
     rows = Rows("map_fn", elems)
     results = _Results(_signature(rows, dtype, fn_output_signature), rows)

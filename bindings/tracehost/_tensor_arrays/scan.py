@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._arguments.trees import flatten
+from .._counterparts import check_options
 from .._tracehost import sizes_now
 from ..autograph.run.explicit import check_callable
 from ..autograph.staging.conditions import raise_if
@@ -24,6 +25,7 @@ def scan(
     initializer: Any = None,
     *,
     reverse: bool = False,
+    **options: Any,
 ) -> Any:
     """`a = fn(a, row)` for each row along dimension 0; all the `a` stacked along a new dimension 0.
 
@@ -50,6 +52,7 @@ def scan(
             or there are no rows and no `initializer`.
         StagingError: as `while_loop`.
     """
+    check_options("scan", options)
     check_callable("scan", "fn", fn)
     rows, where = Rows("scan", elems), line()
     skip = int(initializer is None)  # rows before the loop

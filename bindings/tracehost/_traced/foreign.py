@@ -98,33 +98,33 @@ class Call:
                 f"{self.name} at {self.where} changed a {type(changed).__name__} that holds a "
                 "tensor or number of the call. Return what it computes."
             )
-        told = [self._told(value) for value in values]
+        described = [self._described(value) for value in values]
         if self.result is None:
-            self.result = tree, told
-        elif self.result != (tree, told):
-            self._reject(tree, told)
+            self.result = tree, described
+        elif self.result != (tree, described):
+            self._reject(tree, described)
         return [value for value in values if isinstance(value, torch.Tensor)]
 
     def structured(self, results: list[torch.Tensor]) -> Any:
-        tree, told = self.result
+        tree, described = self.result
         each = iter(results)
         return _pytree.tree_unflatten(
-            [next(each) if type(leaf) is _Like else leaf for leaf in told], tree
+            [next(each) if type(leaf) is _Like else leaf for leaf in described], tree
         )
 
-    def _told(self, value: Any) -> Any:
+    def _described(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         return _Like((value.dtype, tuple(value.shape) if self.exact else value.dim()))
 
-    def _reject(self, tree: Any, told: list[Any]) -> None:
+    def _reject(self, tree: Any, described: list[Any]) -> None:
         before, kept = self.result
         if tree != before:
             what = f"{tree}, and {before} when it was traced"
         else:
-            i = next(i for i, (a, b) in enumerate(zip(told, kept)) if a != b)
-            of = f" as result {i}" if len(told) > 1 else ""
-            what = f"{told[i]}{of}, and {kept[i]} when it was traced"
+            i = next(i for i, (a, b) in enumerate(zip(described, kept)) if a != b)
+            of = f" as result {i}" if len(described) > 1 else ""
+            what = f"{described[i]}{of}, and {kept[i]} when it was traced"
         raise TraceError(
             f"{self.name} at {self.where} returned {what}: what follows it in the graph is made for that. "
             "Move the call out of the function, or make it return the same for such arguments."

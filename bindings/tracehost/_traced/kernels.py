@@ -43,9 +43,9 @@ class _Registrations(set[str]):
 def _watch() -> None:
     registered = getattr(torch.library, "_impls", None)
     if type(registered) is set:  # else a torch that keeps no such set
-        watched = _Registrations(registered)
-        torch.library._impls = watched
-        watched.note()
+        noted = _Registrations(registered)
+        torch.library._impls = noted
+        noted.note()
 
 
 _watch()

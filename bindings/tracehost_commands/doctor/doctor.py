@@ -177,7 +177,7 @@ def _can_write(folder: str) -> bool:
 def _spawn() -> Findings:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    child = context.Process(target=_tell_executable, args=(theirs,))
+    child = context.Process(target=_send_executable, args=(theirs,))
     child.start()
     theirs.close()
     try:
@@ -195,7 +195,7 @@ def _spawn() -> Findings:
         yield warn(f"multiprocessing starts children in {executable}, outside of the host", "leave multiprocessing.set_executable alone")  # fmt: skip
 
 
-def _tell_executable(pipe: Any) -> None:
+def _send_executable(pipe: Any) -> None:
     pipe.send(sys.executable)
     pipe.close()
 

@@ -207,6 +207,11 @@ class KernelEngine:
             return outcome_of_error(
                 reply["ename"], reply["evalue"], reply["traceback"], cell.execution_count
             )
+        for shown in cell.outputs:  # `%run` shows the error of its program, and succeeds
+            if shown.output_type == "error":
+                return outcome_of_error(
+                    shown.ename, shown.evalue, shown.traceback, cell.execution_count
+                )
         if reply.get("status") == "aborted":
             return Outcome("error", "Aborted", "the kernel did not run the cell")
         return Outcome("ok")

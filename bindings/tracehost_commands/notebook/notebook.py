@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -82,7 +83,9 @@ def _target(options: Namespace, source: str) -> Path | None:
     if source != document.STDIN and target.exists() and os.path.samefile(target, source):
         raise UsageError(f"{target} is the notebook itself; --inplace writes into it")
     if target.exists() and not options.force and not document.is_ours(target):
-        raise UsageError(f"{target} is there, and not a result of tracehost; --force overwrites it")
+        raise UsageError(
+            f"{target} already exists and was not written by tracehost; use --force to overwrite it"
+        )
     return target
 
 
@@ -90,8 +93,14 @@ def _several(options: Namespace, notebooks: list[str]) -> int:
     """A process of its own for each; the exit code is that of the first that failed."""
     if document.STDIN in notebooks:
         raise UsageError("standard input can be run alone only")
-    if options.output is not None and not os.path.isdir(options.output):
-        raise UsageError(f"--output takes a folder for several notebooks, got '{options.output}'")
+    if options.output is not None:
+        with contextlib.suppress(OSError):
+            if not options.output.endswith(".ipynb"):
+                os.makedirs(options.output, exist_ok=True)
+        if not os.path.isdir(options.output):
+            raise UsageError(
+                f"--output takes a folder for several notebooks, got '{options.output}'"
+            )
     if options.html:
         raise UsageError("--html takes no file for several notebooks; each page has its name")
     targets = [_target(options, source).resolve() for source in notebooks]

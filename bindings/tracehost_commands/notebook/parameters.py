@@ -7,6 +7,7 @@ import ast
 import difflib
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +28,21 @@ def given(assignments: list[str], files: list[str]) -> dict[str, Any]:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise UsageError(f"-p takes NAME=VALUE, got '{assignment}'")
-        values[name] = _value(value)
+        values[name] = _value(name, value)
     for name in values:
         if not isinstance(name, str) or not name.isidentifier():
             raise UsageError(f"a parameter must be a Python name, got '{name}'")
     return values
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        if isinstance(error, SyntaxError) and text[:1] in ("[", "{", "("):
+            raise UsageError(
+                f"-p {name}={text} is not a Python literal, at column {error.offset}: {error.msg}"
+            ) from None
         return _WORDS.get(text.lower(), text)
 
 
@@ -86,10 +91,22 @@ def defaults(notebook: Any) -> dict[str, str] | None:
         if isinstance(statement, ast.AnnAssign):
             targets = [statement.target]
         for target in targets:
-            if isinstance(target, ast.Name):
-                value = getattr(statement, "value", None)
-                found[target.id] = "" if value is None else ast.unparse(value)
+            found.update(_assigned(target, getattr(statement, "value", None)))
     return found
+
+
+def _assigned(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, str]]:
+    """The names of a target, each with the source of its value; empty where that is not written: `a, b = pair`."""
+    if isinstance(target, ast.Name):
+        yield target.id, "" if value is None else ast.unparse(value)
+    elif isinstance(target, ast.Starred):
+        yield from _assigned(target.value, None)
+    elif isinstance(target, ast.Tuple | ast.List):
+        values = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        starred = any(isinstance(one, ast.Starred) for one in (*target.elts, *values))
+        are_written = len(values) == len(target.elts) and not starred
+        for index, one in enumerate(target.elts):
+            yield from _assigned(one, values[index] if are_written else None)
 
 
 def inject(notebook: Any, values: dict[str, Any], shown: str) -> None:

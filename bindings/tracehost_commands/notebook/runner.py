@@ -89,11 +89,11 @@ class Runner:
             if outcome.kind == "ok":
                 self._progress.done(number, seconds)
                 continue
-            self._tell(number, cell, outcome)
+            self._report(number, cell, outcome)
             return outcome
         return Outcome("ok")
 
-    def _tell(self, number: int, cell: Any, outcome: Outcome) -> None:
+    def _report(self, number: int, cell: Any, outcome: Outcome) -> None:
         where = f"cell {number} of {len(self._cells)}"
         if outcome.kind == "error":
             for output in cell.outputs:

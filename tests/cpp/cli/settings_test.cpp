@@ -239,7 +239,10 @@ TEST(Table, ValuesHaveAKindAndChoicesAtLeastTwoWords) {
 
 TEST(Table, NearestNames) {
   EXPECT_EQ(nearest_command("docter"), "doctor");
-  EXPECT_EQ(nearest_command("rnu"), std::nullopt); // two edits of three letters: not near
+  EXPECT_EQ(nearest_command("nur"), std::nullopt); // two edits of three letters: not near
+  EXPECT_EQ(nearest_command("rnu"), "run");        // two letters that are exchanged are one edit
+  EXPECT_EQ(nearest_command("benhc"), "bench");
+  EXPECT_EQ(nearest_command("benchmark"), "bench");
   EXPECT_EQ(nearest_command("ru"), "run");
   EXPECT_EQ(nearest_command("halp"), "help");
   EXPECT_EQ(nearest_command("train"), std::nullopt);

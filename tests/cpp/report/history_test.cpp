@@ -131,7 +131,7 @@ TEST(History, NotesWhatStaysExactAndWhatAny) {
   EXPECT_TRUE(entry.dynamic);
   EXPECT_TRUE(entry.requested);
   EXPECT_THAT(entry.notes,
-              ElementsAre("dimension 1 of 'x' stays exact: int() of the size at train.py:13",
+              ElementsAre("dimension 1 of 'x' cannot be dynamic: int() of the size at train.py:13",
                           "the graph could not be run at a second size"));
 }
 

@@ -243,7 +243,7 @@ def declared(func, dtype=F32, shape=None):
             lambda t: 2.5,
             torch.int64,
             None,
-            "returned 2.5, not a tensor of torch.int64: float is not taken for torch.int64. Change "
+            "returned 2.5, not a tensor of torch.int64: cannot convert 2.5 to torch.int64. Change "
             "one of them.",
         ),
         (

@@ -365,3 +365,53 @@ def test_a_concrete_functions_names_of_tf_name_their_counterparts():
         "'ConcreteFunction' object has no attribute 'variables': call parameters() and buffers()"
     )
     assert not hasattr(concrete, "__deepcopy__") and not hasattr(tracehost, "__wrapped__")
+
+
+# ---- Words of tf's that are not taken
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: tracehost.cond(True, lambda: 1, lambda: 2, name="c"),
+         "cond() got an unexpected keyword argument 'name': leave it out"),
+        (lambda: tracehost.while_loop(lambda i: i < 3, lambda i: i + 1, [0], back_prop=False),
+         "while_loop() got an unexpected keyword argument 'back_prop': leave it out; for False write "
+         "`with torch.no_grad():` around the call"),
+        (lambda: case([(True, lambda: 1)], strict=True), "case() got an unexpected keyword argument 'strict': leave it out"),
+        (lambda: switch_case(0, [lambda: 1], nmae="c"), "switch_case() got an unexpected keyword argument 'nmae'"),
+        (lambda: map_fn(lambda x: x, rows(2), parallel_iterations=10),
+         "map_fn() got an unexpected keyword argument 'parallel_iterations': leave it out: iterations run in order"),
+        (lambda: scan(lambda a, x: a + x, rows(2), swap_memory=True),
+         "scan() got an unexpected keyword argument 'swap_memory': leave it out"),
+        (lambda: tracehost.function(lambda x: x, reduce_retracing="yes"),
+         "reduce_retracing must be True or False, got 'yes'"),
+    ],
+)  # fmt: skip
+def test_options_of_tf(call, message):
+    with pytest.raises(TypeError) as error:
+        call()
+    assert str(error.value) == message
+
+
+def test_a_name_in_the_place_of_a_device():
+    with pytest.raises(ValueError) as error:
+        TensorSpec([None], torch.float32, "x")
+    assert str(error.value) == (
+        "TensorSpec: 'x' (str) is not a device; if it is the name, as in tf's third place, write name='x'"
+    )
+
+
+def test_attributes_of_a_function_of_tf():
+    f = tracehost.function(lambda x: x)
+    with pytest.raises(AttributeError) as error:
+        f.function_spec
+    assert str(error.value) == (
+        "a Function has no attribute 'function_spec': specializations() lists what the graphs are for"
+    )
+    assert error.value.obj is f and error.value.name == "function_spec"
+    with pytest.raises(AttributeError, match="'tracehost.Function' object has no attribute 'nope'"):
+        f.nope
+    assert not hasattr(f, "variables") and f.name == "<lambda>"
+    f.note = 1
+    assert f.note == 1

@@ -36,7 +36,10 @@ def test_a_miss_fails_and_says_what_differs():
     )
     with tracehost.no_retrace(), pytest.raises(tracehost.TraceError) as error:
         step(X)
-    assert str(error.value) == f"{start} does not allow tracing. There is none yet. {end}"
+    assert (
+        str(error.value)
+        == f"{start} does not allow tracing. The function has no specialization yet. {end}"
+    )
     step(X), step(X, 5)
     with tracehost.no_retrace():
         assert_same(step(X), X * 2)

@@ -42,6 +42,17 @@ def test_the_table_of_the_binary_is_the_one_that_is_installed(run_host):
     assert json.loads(done.stdout)["commands"] == list(commands())
 
 
+def test_commands_that_are_older_than_the_binary(tmp_path):
+    """The binary has a command that the package does not know."""
+    words = [HOST.with_name("tracehost-python"), "-m", "tracehost_commands", "later", "x"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "tracehost: tracehost_commands is older than the binary, and has no command 'later'; "
+        "run scripts/setup or pip install again\n",
+    )
+
+
 def test_a_table_that_is_gone(monkeypatch, tmp_path):
     from tracehost_commands import commands as table
 

@@ -206,7 +206,7 @@ EXPORTS = [
     ([TO, "--signature=relu"], [PLAIN], "'relu' in --signature is neither a tensor like f32[?,128] nor a Python literal"),
     ([TO, "--signature=f32[], 2"], [PLAIN], "--signature 'f32[], 2' does not fit (x): too many positional arguments"),
     ([TO, "--device=cpu"], [PLAIN], "--device is that of tensors in --signature; give one"),
-    ([TO, "--signature=f32[]", "--device=tpu"], [PLAIN], "--device takes a device of torch's, such as cpu or cuda:0, got 'tpu'"),
+    ([TO, "--signature=f32[]", "--device=tpu"], [PLAIN], "--device takes a device such as cpu or cuda:0, got 'tpu'"),
 ]  # fmt: skip
 
 
@@ -237,7 +237,7 @@ INSPECTIONS = [
     (["--graph=2"], ["a.pt"], "a.pt has 2 graphs, there is no graph 2"),
     (["--code=2"], ["a.pt"], "a.pt has 2 graphs, there is no graph 2"),
     (["--graph=-1"], ["a.pt"], "--graph takes a non-negative integer, got '-1'"),
-    (["--device=tpu"], ["a.pt"], "--device takes a device of torch's, such as cpu or cuda:0, got 'tpu'"),
+    (["--device=tpu"], ["a.pt"], "--device takes a device such as cpu or cuda:0, got 'tpu'"),
 ]  # fmt: skip
 
 

@@ -312,7 +312,7 @@ def test_where_the_result_goes(run_host, tmp_path):
     done = run_host("notebook", "n.ipynb")
     assert (done.returncode, done.stderr) == (
         2,
-        "tracehost: n.out.ipynb is there, and not a result of tracehost; --force overwrites it\n",
+        "tracehost: n.out.ipynb already exists and was not written by tracehost; use --force to overwrite it\n",
     )
     assert (tmp_path / "n.out.ipynb").read_text() == "{}"
     for _ in range(2):  # the second time it is ours
@@ -349,6 +349,44 @@ def test_parameters_reach_the_cells(run, tmp_path):
         done.stderr
         == "tracehost: n.ipynb has no parameter 'c'; it has a, b (--list-params shows them)\n"
     )
+
+
+def test_parameters_set_by_unpacking(run):
+    made = notebook(
+        ("a, b = 1, 2\n(c, [d, *e]), f = pair\ng: int = 3", "parameters"), "print(a, b)"
+    )
+    made.cells[0].source = "pair = (1, (2, 3)), 4\n" + made.cells[0].source
+    done, _ = run(made, "-p", "a=5", "-p", "f=6")
+    assert (done.returncode, done.stdout) == (0, "5 2\n"), done.stderr
+    done, _ = run(made, "--list-params")
+    assert done.stdout == "pair = ((1, (2, 3)), 4)\na = 1\nb = 2\nc\nd\ne\nf\ng = 3\n"
+
+
+def test_a_parameter_that_is_cut_off(run):
+    done, _ = run(notebook("print(1)"), "-p", "widths=[1,2")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tracehost: -p widths=[1,2 is not a Python literal, at column 1: '[' was never closed\n",
+    )
+
+
+def test_a_program_of_a_cell_that_fails(run, tmp_path):
+    """`%run` itself succeeds, and shows the error."""
+    (tmp_path / "bad.py").write_text("print('one')\n1 / 0\n")
+    done, result = run(notebook("%run bad.py", "print('two')"))
+    assert (done.returncode, done.stdout) == (1, "one\n")
+    assert "tracehost: n.ipynb: cell 1 of 2: ZeroDivisionError: division by zero\n" in done.stderr
+    done, result = run(notebook(("%run bad.py", "raises-exception"), "print('two')"))
+    assert (done.returncode, done.stdout) == (0, "one\ntwo\n")
+
+
+def test_explain_as_the_last_line_of_a_cell(run):
+    made = notebook(STORM, "step.explain(torch.ones(9))")
+    shown = texts(run(made)[1].cells[1])
+    assert shown.startswith(
+        "step (In[1]:2) called with (x: float32[9])\n  miss: it would be traced"
+    )
+    assert "x.shape[0]: 4 -> 9 (shape)" in shown
 
 
 STORM = """\
@@ -409,7 +447,10 @@ def test_places_are_told_by_cell(run):
     done, result = run(notebook(PLACES, CALLS, TOLD))
     assert done.returncode == 0
     warned, told = (texts(cell) for cell in result.cells[1:])
-    assert ": RetraceWarning: 5 out of the last 5 calls to step (In[1]:3) triggered " in warned
+    assert (
+        "In[2]:2: RetraceWarning: 5 out of the last 5 calls to step (In[1]:3) triggered " in warned
+    )
+    assert "ipykernel" not in warned
     assert "took 5 values (1, 2, 3, 4, 5), from In[2]:2\n" in warned
     assert "noted (In[1]:5) changes log (In[1]) at In[1]:7 while it is traced" in warned
     error, note, event, head, *rows = told.splitlines()
@@ -437,6 +478,9 @@ def test_several_notebooks(run_host, tmp_path):
     assert "tracehost: a.ipynb: 1 cells in " in done.stderr
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["a.ipynb:", "b.ipynb:"]
     assert "tracehost: b.ipynb: cell 1 of 1, line 3: ZeroDivisionError" in done.stderr
+    done = run_host("notebook", "-o", "new/results", "--allow-errors", "a.ipynb", "b.ipynb")
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path / "new/results")) == ["a.ipynb", "b.ipynb"]
     done = run_host("notebook", "-o", "c.ipynb", "a.ipynb", "b.ipynb")
     assert (done.returncode, done.stderr) == (
         2,

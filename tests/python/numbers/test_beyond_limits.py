@@ -41,8 +41,8 @@ def test_the_ninth_value_of_a_place_runs_as_plain_python(seen):
     line, first = place(picked), picked.__code__.co_firstlineno
     assert warned(seen) == [
         f"picked (test_beyond_limits.py:{first}) has no graph for some values, and runs as plain Python: the body "
-        f"needs the value of a number that it has read from a tensor (by C code) at {line}, which has had 8 values, one "
-        "graph each. Keep the computation in numbers and tensors (torch.where, masks; under autograph, if, while and "
+        f"uses a tensor's number as a Python value (by C code) at {line}, which already has 8 graphs, one for each value. "
+        "Keep the computation in numbers and tensors (torch.where, masks; under autograph, if, while and "
         "range() take them), or move the read out of the function."
     ]
     stats = f.stats()
@@ -195,7 +195,7 @@ def test_a_warning_that_is_an_error_is_raised_after_the_body():
         f(x_of(n), out)
     with warnings.catch_warnings():
         warnings.simplefilter("error", tracehost.TraceWarning)
-        with pytest.raises(tracehost.TraceWarning, match="which has had 8 values"):
+        with pytest.raises(tracehost.TraceWarning, match="which already has 8 graphs"):
             f(x_of(8), out)
         assert torch.equal(out, x_of(8) * 8) and len(log) == 9
         for n in range(9, 30):

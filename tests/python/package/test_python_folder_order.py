@@ -34,7 +34,8 @@ ORDER = {
     ],
     "tracehost/autograph": ["conversion", "staging", "run", ""],
     "tracehost_commands": [
-        ("errors", "files", "options", "commands", "reading", "signals", "target", "arguments"), "notebook", "bench", "doctor", "",
+        ("errors", "files", "options", "commands", "reading", "signals", "running", "target", "arguments"), "notebook", "bench", "fix",
+        "doctor", "",
     ],
     "tracehost_interception": [
         ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",

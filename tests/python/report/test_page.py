@@ -206,7 +206,29 @@ def test_errors_of_the_command(run_host, tmp_path, words, code, message):
     assert (done.returncode, done.stderr) == (code, f"tracehost: {message}\n")
 
 
-def test_jinja_is_imported_for_pages_alone(run_host):
-    code = "import sys, tracehost; before = 'jinja2' in sys.modules; print(before)"
-    done = run_host("--events=run.jsonl", "--report=run.json", "-c", code)
-    assert (done.returncode, done.stdout) == (0, "False\n")
+def test_graphs_where_graphviz_is(run_host, tmp_path):
+    """The latest graph of each Function that is alive, by `dot`. Each instance of a method has its own."""
+    (tmp_path / "net.py").write_text(
+        "import torch, tracehost\n"
+        "@tracehost.function\ndef kept(x):\n    return x * 2\n"
+        "class Net:\n    @tracehost.function\n    def step(self, x):\n        return x + 1\n"
+        "def gone():\n    return tracehost.function(lambda x: x - 1)(torch.ones(2))\n"
+        "net = Net()\nkept(torch.ones(2)), net.step(torch.ones(2)), gone()\n"
+    )
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    dot = tools / "dot"
+    dot.write_text(
+        '#!/bin/sh\necho "<?xml?><svg><title>$(grep -c aten /dev/stdin; true)</title></svg>"\n'
+    )
+    dot.chmod(0o755)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    done = run_host("--report=run.html", "net.py", env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = (tmp_path / "run.html").read_text()
+    Reader(text)
+    assert text.count("the graph of the latest trace") == text.count("<svg><title>") == 1
+    dot.write_text("#!/bin/sh\nexit 1\n")
+    done = run_host("--report=run.html", "net.py", env=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the graph of the latest trace" not in (tmp_path / "run.html").read_text()

@@ -176,13 +176,13 @@ def test_a_size_that_stays_exact_is_padded():
     size = {
         "path": "x",
         "dimension": 1,
-        "sentence": "dimension 1 of 'x' stays exact: int() of the size at train.py:13",
+        "sentence": "dimension 1 of 'x' cannot be dynamic: int() of the size at train.py:13",
     }
     records = [record()]
     for a, b in (("12", "15"), ("15", "17"), ("17", "20")):
         records.append(record(difference("shape", "x", a, b, 1, 2), specialized=[size]))
     assert (
-        "from train.py:40\n  why   dimension 1 of 'x' stays exact: int() of the size at train.py:13\n"
+        "from train.py:40\n  why   dimension 1 of 'x' cannot be dynamic: int() of the size at train.py:13\n"
         "  fix   pass torch.nn.functional.pad(x, (0, 20 - x.shape[1])) for 'x': padding changes results "
         "that depend on all elements   would save 3 of 4 traces"
     ) in told(records, reduces=True)

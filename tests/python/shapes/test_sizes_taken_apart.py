@@ -65,7 +65,7 @@ def test_too_many_sizes_run_as_plain_python_with_a_warning_for_the_line():
     f = tracehost.function(body, autograph=False)
     with pytest.warns(
         tracehost.TraceWarning,
-        match=r"aten::unbind, a size\) at test_sizes_tak.*, which has had 8 values",
+        match=r"aten::unbind, a size\) at test_sizes_tak.*, which already has 8 graphs",
     ):
         for n in range(1, 12):
             x = torch.arange(20.0) - 20 + n + 1

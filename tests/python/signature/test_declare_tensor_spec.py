@@ -96,7 +96,7 @@ SIZES = "TensorSpec: sizes are from 0 to 2**63 - 1, or None for any; got shape "
         (
             ([1], torch.int32, "gpu"),
             ValueError,
-            "TensorSpec: 'gpu' (str) is not a device of torch's",
+            "TensorSpec: 'gpu' (str) is not a device; if it is the name, as in tf's third place, write name='gpu'",
         ),
         (
             ([1], torch.int32, None, 5),

@@ -67,10 +67,10 @@ def test_values_that_are_converted(value, dtype):
 
 
 REFUSED = [
-    (4.0, torch.int64, "4.0: float is not taken for torch.int64"),
-    (1, torch.bool, "1: int is not taken for torch.bool"),
-    (1j, torch.float32, "1j: complex is not taken for torch.float32"),
-    ([1, 2.0], torch.int32, "[1, 2.0]: float is not taken for torch.int32"),
+    (4.0, torch.int64, "4.0: cannot convert 4.0 to torch.int64"),
+    (1, torch.bool, "1: cannot convert 1 to torch.bool"),
+    (1j, torch.float32, "1j: cannot convert 1j to torch.float32"),
+    ([1, 2.0], torch.int32, "[1, 2.0]: cannot convert 2.0 to torch.int32"),
     (128, torch.int8, "128: 128 is out of the range of torch.int8"),
     (-1, torch.uint8, "-1: -1 is out of the range of torch.uint8"),
     ([1, 300], torch.uint8, "[1, 300]: 300 is out of the range of torch.uint8"),
@@ -83,7 +83,7 @@ REFUSED = [
     (
         np.float32(4),
         torch.int32,
-        f"{np.float32(4)!r}: float is not taken for torch.int32",
+        f"{np.float32(4)!r}: cannot convert float32 to torch.int32",
     ),
     (
         np.array(["a"]),

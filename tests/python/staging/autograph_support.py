@@ -8,6 +8,19 @@ from tracehost.autograph.run.calls import convert_callable
 from tracehost.autograph.run.traceback import clean_traceback
 
 
+def counting(traces):
+    """A decorator that notes how many traces a body has: `@traces(2)`."""
+
+    def noted(count):
+        def add(body):
+            traces[body] = count
+            return body
+
+        return add
+
+    return noted
+
+
 def outcome(f, args, log=None):
     """Result, or exception with type, text and the lines of its traceback; arguments afterwards; log."""
     given = copy.deepcopy(args)

@@ -3,17 +3,11 @@
 import pytest
 import torch
 import tracehost
+from autograph_support import counting
 from core_support import assert_same
 
 TRACES = {}
-
-
-def traces(count):
-    def add(body):
-        TRACES[body] = count
-        return body
-
-    return add
+traces = counting(TRACES)
 
 
 def one_of(x):

@@ -15,4 +15,5 @@ due. The modules, each over those before:
     advice.py     where to look if there is no fix
     warning.py    the text of a warning
     table.py      the table of all Functions
+    fixes.py      the fixes as data, for `tracehost fix`
 """

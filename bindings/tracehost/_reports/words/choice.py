@@ -7,11 +7,29 @@ help. A declared signature is shown in place of padding where it saves more than
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .causes import Cause, counted
 from .numbers import varies_as_number
 from .records import Account
 from .remedies import Remedy
 from .replay import saved_by_declaring, saved_by_reducing
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A remedy that is shown."""
+
+    remedy: Remedy
+    saves: int
+    counted: int  # traces
+    together: bool = False  # it saves them with the other fixes alone
+
+    @property
+    def claim(self) -> str:
+        """`would save 4 of 5 traces`"""
+        others = "with the other fixes, " if self.together else ""
+        return f"{others}would save {self.saves} of {counted(self.counted, 'trace')}"
 
 
 class Choice:
@@ -24,25 +42,28 @@ class Choice:
         self._more_together = self._together > self._saves(effective)
         self._declared, self._declares = self._declarable(remedies)
 
-    def shown(self) -> list[tuple[Remedy, str]]:
-        """In order, each with what it saves."""
-        result: list[tuple[Remedy, str]] = []
+    def shown(self) -> list[Fix]:
+        """In order."""
+        result: list[Fix] = []
         for remedy, saves in zip(self._plan, self._alone, strict=True):
             if self._declared and remedy.kind == "pad":
                 continue
             if saves:
-                result.append((remedy, self._claim(saves)))
+                result.append(Fix(remedy, saves, self._counted))
             elif self._more_together and not (self._declared and self._declares >= self._together):
-                result.append((remedy, f"with the other fixes, {self._claim(self._together)}"))
+                result.append(Fix(remedy, self._together, self._counted, together=True))
         if self._declared:
-            after_reduce = bool(result) and result[0][0].kind == "reduce"
-            result.insert(int(after_reduce), (self._declared, self._claim(self._declares)))
+            after_reduce = bool(result) and result[0].remedy.kind == "reduce"
+            result.insert(int(after_reduce), Fix(self._declared, self._declares, self._counted))
         return result
 
     def _planned(self, remedies: list[Remedy]) -> list[Remedy]:
         changes = [one for one in remedies if one.kind == "change"]
+        reduce = [one for one in remedies if one.kind == "reduce"]
         reducing = [one for one in remedies if one.kind in ("reduce", "change")]
-        if len(reducing) > len(changes) and self._saves(reducing) > self._saves(changes):
+        saves = self._saves(changes)
+        # It changes no results, so it goes before padding where it saves as much as the changes.
+        if self._saves(reducing) > saves or (saves and reduce and self._saves(reduce) >= saves):
             return reducing
         return [one for one in remedies if one.kind in ("pad", "change")]
 
@@ -68,9 +89,6 @@ class Choice:
             tensors = frozenset(path for cause in numbers for path in cause.paths)
             return saved_by_reducing(self._account.records, self._counted, tensors)
         return saved(self._causes, covered, self._account)
-
-    def _claim(self, saves: int) -> str:
-        return f"would save {saves} of {counted(self._counted, 'trace')}"
 
 
 def saved(causes: list[Cause], covered: set[int], account: Account) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .causes import Cause, quoted
 from .declared import Declared, declare
@@ -23,6 +23,10 @@ class Remedy:
     covers: list[int] = field(default_factory=list)  # indices of causes
     kind: str = "change"  # "reduce", "declare", "pad"; "change": of the calls
     declared: Declared | None = None
+    # What `tracehost fix` can write: options of the decorator, arguments by path, the first line of the body.
+    options: dict[str, str] = field(default_factory=dict)
+    passes: dict[str, str] = field(default_factory=dict)
+    begins: str = ""
 
 
 def option(account: Account, name: str, value: str) -> str:
@@ -107,11 +111,18 @@ class Remedies:
             if (cause.kind == "shape" and not self.specialized(cause))
             or (cause.kind in ("object", "capture") and (cause.kind, cause.path) in alone)
         ]
-        return Remedy(option(self._account, "reduce_retracing", "True"), covers, "reduce")
+        return self._option("reduce_retracing", "True", covers, "reduce")
+
+    def _option(self, name: str, value: str, covers: list[int], kind: str = "change") -> Remedy:
+        options = {} if self._target() else {name: value}
+        return Remedy(option(self._account, name, value), covers, kind, options=options)
+
+    def _target(self) -> str | None:
+        place = self._account.definition
+        return traced.get((place.file, place.line)) if place else None
 
     def _declare(self) -> list[Remedy]:
-        place = self._account.definition
-        if place and (place.file, place.line) in traced:
+        if self._target():
             return []  # no option of --trace
         found = declare(self._account.records, self.numbers.dtype)
         if found is None:
@@ -125,7 +136,7 @@ class Remedies:
             if cause.kind in ("shape", "rank") or varies_as_number(cause)
         ]
         text = f"@tracehost.function(input_signature={found.text})"
-        return [Remedy(text, covers, "declare", found)]
+        return [Remedy(text, covers, "declare", found, {"input_signature": found.text})]
 
     def _of(self, index: int, cause: Cause) -> Remedy:
         account = self._account
@@ -139,8 +150,8 @@ class Remedies:
             return Remedy(f"call no clear() of {account.name} between the calls", [index])
         if cause.kind == "evicted":
             needed = max(account.signatures, account.limit + 1)
-            text = option(account, "limit", str(power_of_two(needed)))
-            return Remedy(f"raise the limit: {text}", [index])
+            remedy = self._option("limit", str(power_of_two(needed)), [index])
+            return replace(remedy, text=f"raise the limit: {remedy.text}")
         if not cause.differs:
             return Remedy("")
         if self.is_unread(cause):
@@ -149,6 +160,10 @@ class Remedies:
             return self._pad(index)
         if varies_as_number(cause):
             return self._number(cause)
+        if cause.kind == "type" and set(cause.values) == {"list", "tuple"}:
+            given = f"tuple({cause.path})"
+            text = f"pass {given} for {quoted(cause.path)}"
+            return Remedy(text, [index], passes={cause.path: given})
         return Remedy(self._change(cause), [index])
 
     def _unread(self, cause: Cause) -> Remedy:
@@ -158,7 +173,8 @@ class Remedies:
             for index, other in enumerate(self._causes)
             if other.differs and self.is_unread(other) and root(other.path) == name
         ]
-        return Remedy(f"pass None for {quoted(name)}: the body never reads it", covers)
+        text = f"pass None for {quoted(name)}: the body never reads it"
+        return Remedy(text, covers, passes={name: "None"})
 
     def _number(self, cause: Cause) -> Remedy:
         """One for the value and the type of a number."""
@@ -176,12 +192,17 @@ class Remedies:
         tensor = self.numbers.tensor(cause.path, values)
         if not tensor or self._account.declared:
             return Remedy("", covers)
+        if any("Tensor" in self._causes[index].values for index in covers):
+            tensor = tensor.replace("tensor(", "as_tensor(", 1)  # some calls pass one
         text = f"pass {tensor} for {quoted(cause.path)}"
         if self.numbers.use(cause.path) != Use.COUNT:
-            return Remedy(f"{text}: a tensor's value is not part of the signature", covers)
+            text = f"{text}: a tensor's value is not part of the signature"
+            return Remedy(text, covers, passes={cause.path: tensor})
         if not cause.path.isidentifier():
             return Remedy("", covers)
-        return Remedy(f"{text}, and begin the body with {cause.path} = int({cause.path})", covers)
+        begins = f"{cause.path} = int({cause.path})"
+        text = f"{text}, and begin the body with {begins}"
+        return Remedy(text, covers, passes={cause.path: tensor}, begins=begins)
 
     def _pad(self, first: int) -> Remedy:
         """One for all dimensions of an argument that changed."""
@@ -220,8 +241,6 @@ class Remedies:
             return self._layout(cause)
         if cause.kind == "alias":
             return f"pass {path}.clone() for {quoted(path)} where it is the same tensor as another argument"
-        if cause.kind == "type" and set(cause.values) == {"list", "tuple"}:
-            return f"pass tuple({path}) for {quoted(path)}"
         if cause.kind == "object" and len(cause.values) == 1 and not self._is_exchangeable(cause):
             return f"create {quoted(path)} once, outside the loop, and pass the same object"
         if cause.kind == "guard" and are_numbers(cause.values):

@@ -50,7 +50,7 @@ def is_reducible(record: Record) -> bool:
 
 def _saved_of_objects(records: list[Record], counted: int) -> int:
     """Objects are compared by their classes from the first trace on. A size is dynamic from its second value on."""
-    dynamic: set[tuple[str, str, int]] = set()
+    dynamic: set[tuple[str, str, int, str]] = set()  # of each dtype by itself
     count = 0
     for index, record in enumerate(records):
         if record.origin != "differs" or not record.differences or record.evicted:
@@ -58,7 +58,7 @@ def _saved_of_objects(records: list[Record], counted: int) -> int:
         if record.was_once or not is_reducible(record):
             continue
         sizes = {
-            (one.cause, one.path, one.dimension)
+            (one.cause, one.path, one.dimension, _dtype(record, one.path))
             for one in record.differences
             if one.cause != "object"
         }
@@ -66,6 +66,15 @@ def _saved_of_objects(records: list[Record], counted: int) -> int:
             count += index + counted >= len(records)
         dynamic |= sizes
     return count
+
+
+def _dtype(record: Record, path: str) -> str:
+    """Of the tensor among the arguments; empty: it is a capture, or the call was too large to keep."""
+    if record.request is None:
+        return ""
+    tensors = record.request.tensors
+    at = (node for node in record.request.nodes if node.kind == "tensor" and node.path == path)
+    return next((tensors[node.tensor].dtype for node in at), "")
 
 
 def _saved(records: list[Record], counted: int, tensors: frozenset[str], declared: bool) -> int:

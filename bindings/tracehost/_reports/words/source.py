@@ -110,6 +110,9 @@ def _is_the_body(node: _Function, file: str) -> bool:
         return True
     name = text.split("(")[0].split(".")[0]
     modules = [m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == file]
+    main = sys.modules.get("__main__")
+    if main is not None and not hasattr(main, "__file__"):  # CPython removes it before exit
+        modules.append(main)
     origins = [getattr(getattr(m, name, None), "__module__", None) or "" for m in modules]
     return any(one.split(".")[0] == "tracehost" for one in origins)
 

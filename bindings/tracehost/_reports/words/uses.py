@@ -182,6 +182,8 @@ class Uses:
             return any(map(self._is_tensor, [node.left, *node.comparators]))
         if isinstance(node, ast.UnaryOp):
             return self._is_tensor(node.operand)
+        if isinstance(node, ast.IfExp):
+            return self._is_tensor(node.body) and self._is_tensor(node.orelse)
         if isinstance(node, ast.Subscript):
             is_size = isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
             return not is_size and self._is_tensor(node.value)

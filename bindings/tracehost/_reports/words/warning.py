@@ -79,10 +79,10 @@ def causes_and_fixes(
         lines.append(f"        and {counted(len(said) - len(shown), 'more cause')}")
     wanted = {found.index(cause) for cause in shown}
     answered: set[int] = set()
-    for remedy, claim in Choice(found, remedies.found(), known).shown():
-        if wanted.intersection(remedy.covers):
-            lines.append(f"  fix   {remedy.text}   {claim}")
-            answered.update(remedy.covers)
+    for fix in Choice(found, remedies.found(), known).shown():
+        if wanted.intersection(fix.remedy.covers):
+            lines.append(f"  fix   {fix.remedy.text}   {fix.claim}")
+            answered.update(fix.remedy.covers)
     lines += [f"  see   {advice(found[index], known)}" for index in sorted(wanted - answered)]
     return "".join(f"\n{line}" for line in lines)
 

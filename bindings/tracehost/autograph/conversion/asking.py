@@ -34,7 +34,7 @@ def is_asking(node: ast.Call) -> bool:
     return simple and _is_pure(node.args[0].elt)
 
 
-def told(function: ast.expr, generator: Any) -> ast.expr:
+def handed(function: ast.expr, generator: Any) -> ast.expr:
     """The argument: the generator as a function of what it goes over, which is known before it."""
     first = generator.generators[0]
     gone_over, first.iter = first.iter, nodes.name(nodes.THUNK)

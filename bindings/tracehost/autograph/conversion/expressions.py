@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import nodes
-from .asking import is_asking, told
+from .asking import handed, is_asking
 from .blocks import declarations
 from .lower import is_plain
 from .scopes import Scope, comprehension_scope, function_scope, walrus_names
@@ -205,7 +205,7 @@ class Expressions:
             self._gone_over.add(node.args[0].generators[0].iter)  # type: ignore[attr-defined]
         self.generic(node)
         if asking:
-            node.args = [told(function, node.args[0])]
+            node.args = [handed(function, node.args[0])]
         raises = node is self.raised
         file = _file_of(node)
         shows = raises or _may_show(function)

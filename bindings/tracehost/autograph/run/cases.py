@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from ..._counterparts import check_options
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.branches import check_condition
@@ -21,6 +22,7 @@ def case(
     pred_fn_pairs: Sequence[tuple[Any, Thunk]],
     default: Thunk | None = None,
     exclusive: bool = False,
+    **options: Any,
 ) -> Any:
     """The result of the function whose condition is the first to hold; else of `default`.
 
@@ -43,6 +45,7 @@ def case(
             two hold, where `exclusive` is set.
         StagingError: a condition has more than one element, or the results don't agree.
     """
+    check_options("case", options)
     pairs = checked_pairs(pred_fn_pairs, default)
     where = line()
     if exclusive:
@@ -65,6 +68,7 @@ def switch_case(
     branch_index: Any,
     branch_fns: Mapping[int, Thunk] | Sequence[Any],
     default: Thunk | None = None,
+    **options: Any,
 ) -> Any:
     """The result of the function that has the number `branch_index`; else of `default`.
 
@@ -85,6 +89,7 @@ def switch_case(
         ValueError: there are no functions, or two of one number.
         StagingError: the results don't agree.
     """
+    check_options("switch_case", options)
     functions = numbered(branch_fns)
     if default is None:
         default = functions[max(functions)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..._counterparts import check_options
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.conditions import choose
@@ -77,6 +78,7 @@ def cond(
     true_fn: Callable[..., Any],
     false_fn: Callable[..., Any],
     operands: Sequence[Any] = (),
+    **options: Any,
 ) -> Any:
     """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`; a branch of the graph if `pred` is traced.
 
@@ -100,6 +102,7 @@ def cond(
         StagingError: `pred` has more than one element, the results don't agree, or a function changes a
             Python container in place.
     """
+    check_options("cond", options)
     for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
         check_callable("cond", name, function)
     if not isinstance(operands, (tuple, list)):
@@ -122,6 +125,7 @@ def while_loop(
     loop_vars: Sequence[Any],
     shape_invariants: Sequence[Any] | None = None,
     maximum_iterations: Any = None,
+    **others: Any,
 ) -> Any:
     """`while cond(*loop_vars): loop_vars = body(*loop_vars)`; a loop of the graph in a traced function.
 
@@ -152,6 +156,7 @@ def while_loop(
             one), the condition has more than one element, or a function changes a Python container in
             place.
     """
+    check_options("while_loop", others)
     check_callable("while_loop", "cond", cond)
     check_callable("while_loop", "body", body)
     if not isinstance(loop_vars, (tuple, list)):

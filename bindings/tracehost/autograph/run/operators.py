@@ -106,12 +106,12 @@ def for_stmt(
     rest = iter(iterable)
     for item in rest:
         body(item)
-        go_on = extra_test()
-        if is_staged(go_on):
+        another = extra_test()
+        if is_staged(another):
             items = _remaining(iterable, rest, options)
             loops.for_rest(items, extra_test, body, get_state, set_state, names, used)
             return
-        if not go_on:
+        if not another:
             return
 
 

@@ -107,10 +107,10 @@ def _may_ask(options: LoopOptions) -> bool:
 
 def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
     """As many iterations as this call has: a graph for each such number."""
-    go_on: Any = first
-    while checked(as_tensor(go_on)) == THEN if is_traced(go_on) else go_on:
+    another: Any = first
+    while checked(as_tensor(another)) == THEN if is_traced(another) else another:
         body()
-        go_on = test()
+        another = test()
 
 
 def for_stmt(
@@ -152,10 +152,10 @@ def for_stmt(
                 return
             body(items.first(done))
         done += 1
-        go_on = True if extra_test is None else extra_test()
-        if (not is_tensor(count) and done == count) or not (is_traced(go_on) or go_on):
+        another = True if extra_test is None else extra_test()
+        if (not is_tensor(count) and done == count) or not (is_traced(another) or another):
             return
-        first = truth_tensor(go_on, "for")
+        first = truth_tensor(another, "for")
 
 
 def _rest(count: torch.Tensor, done: int) -> torch.Tensor:
@@ -200,8 +200,8 @@ def _run_plain(
 
 
 def _continues(extra_test: Thunk | None) -> bool:
-    go_on: Any = True if extra_test is None else extra_test()
-    return checked(as_tensor(go_on)) == THEN if is_traced(go_on) else bool(go_on)
+    another: Any = True if extra_test is None else extra_test()
+    return checked(as_tensor(another)) == THEN if is_traced(another) else bool(another)
 
 
 def for_rest(
@@ -216,11 +216,11 @@ def for_rest(
     """The iterations of a Python iterable after a traced break or return: each one in an if."""
     dead = tuple(name for name in names if name.isidentifier() and name not in used)
     for item in rest:
-        go_on = extra_test()
-        if is_traced(go_on):
+        another = extra_test()
+        if is_traced(another):
             blocks = (lambda item=item: body(item), lambda: None)
-            stage(go_on, blocks, get_state, set_state, names, "if", dead=dead)
-        elif go_on:
+            stage(another, blocks, get_state, set_state, names, "if", dead=dead)
+        elif another:
             body(item)
         else:
             return
