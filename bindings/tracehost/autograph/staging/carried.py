@@ -96,7 +96,7 @@ class Carrying:
         self.start = BlockState(get_state, set_state)
         self.get_state, self.set_state = self.start.get, self.start.set
         self.first = self.start.before
-        self.shared = shared(self.first)
+        self.shared = unobserved(shared, self.first)
         self.containers = unobserved(Containers, *sources)
         self.before = list(self.first)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
