@@ -38,7 +38,7 @@ print("3. What is rejected")
 for wrong, got in (
     (torch.ones(2, 3, dtype=torch.int32), "int32[2, 3]"),
     (torch.ones(3), "float32[3]"),
-    ([1.5, 2.0], "float"),
+    ([1.5, 2.0], "[1.5, 2.0]"),
 ):
     try:
         declared(wrong)

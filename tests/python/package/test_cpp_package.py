@@ -203,7 +203,7 @@ endforeach()
 def consume(package, tmp_path):
     """consume(*options, components=, version=) -> what configuring such a project says."""
 
-    def configured(*options, components="runtime", version="0.1"):
+    def configured(*options, components="runtime", version="0.2"):
         text = PROJECT.format(components=components, version=version)
         (tmp_path / "CMakeLists.txt").write_text(text)
         return configure(package, tmp_path, tmp_path / "build", *options)
