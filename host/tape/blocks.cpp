@@ -73,8 +73,8 @@ const jit::RegisterOperators turn_registered({jit::Operator(
     c10::AliasAnalysisKind::CONSERVATIVE)});
 
 /// In the loops of the graph for a scope: while its bytecode is made. The op stands at the start of
-/// a turn, and behind the loop: libtorch's bytecode may run a loop where its one result is used,
-/// and then moves a value out too early.
+/// a turn, and behind the loop. Else libtorch's bytecode may move a value out too early
+/// (InterruptionChecks::insert).
 class Turns {
 public:
   explicit Turns(jit::Graph &graph) { insert(*graph.block()); }

@@ -9,35 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-import tracehost
+from cuda_graphs import NEEDED, chain, function, served_by, settled
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
-    pytest.mark.skipif(
-        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
-        reason="CUDA graphs need torch 2.15",
-    ),
-]
+pytestmark = NEEDED
 
 MIB = 1 << 20
-function = functools.partial(tracehost.function, optimize="exact")
-
-
-def chain(x):
-    for _ in range(4):
-        x = torch.relu(x * 1.01 + 0.1)
-    return x
-
-
-def served_by(f):
-    return f.specializations()[-1].runs_by
-
-
-def settled(body=chain, calls=8, size=3):
-    f = function(body)
-    for i in range(calls):
-        f(torch.full((size,), float(i), device="cuda"))
-    return f
 
 
 FAULT = """

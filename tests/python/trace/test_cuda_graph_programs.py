@@ -8,28 +8,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from cuda_graphs import NEEDED, chain, function
 from torch import nn
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
-    pytest.mark.skipif(
-        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
-        reason="CUDA graphs need torch 2.15",
-    ),
-]
+pytestmark = NEEDED
 
 CALLS = 24
-function = functools.partial(tracehost.function, optimize="exact")
 # The kernels of the simulated device are the CPU's.
 same = functools.partial(
     torch.testing.assert_close, **({"rtol": 0, "atol": 0} if "standin" in sys.modules else {})
 )
-
-
-def chain(x):
-    for _ in range(4):
-        x = torch.relu(x * 1.01 + 0.1)
-    return x
 
 
 def on_cpu(value):

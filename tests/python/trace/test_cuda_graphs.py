@@ -1,6 +1,5 @@
 """CUDA graphs: settled calls on a CUDA device are captured, and give what eager gives."""
 
-import functools
 import gc
 import threading
 
@@ -8,28 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from cuda_graphs import NEEDED, chain, function
+from cuda_graphs import served_by as runs_by
 from torch import nn
 
-pytestmark = [
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
-    pytest.mark.skipif(
-        tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15),
-        reason="CUDA graphs need torch 2.15",
-    ),
-]
+pytestmark = NEEDED
 
 CALLS = 20
-function = functools.partial(tracehost.function, optimize="exact")
-
-
-def runs_by(f):
-    return f.specializations()[-1].runs_by
-
-
-def chain(x):
-    for _ in range(4):
-        x = torch.relu(x * 1.01 + 0.1)
-    return x
 
 
 def floats(*sizes, count=CALLS):
