@@ -2,11 +2,18 @@
 
 import re
 
+import pytest
 import torch
 import tracehost
 
 SAMPLE = re.compile(r"([a-z_]+)(?:\{([^{}]*)\})? (\S+)")
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\[\\"n])*)"(?:,|$)')
+
+
+@pytest.fixture(autouse=True)
+def counts_of_this_test():
+    """The text names the Functions with the most calls: those of other tests must not come first."""
+    tracehost.reset()
 
 
 def parsed(text: str) -> dict[tuple, float]:
