@@ -19,7 +19,7 @@ CALLS = 20
 ENOUGH = 3  # traces: a first one, one more with gradients or state, one more with a number that became an input
 AT_LEAST, PATIENCE = 6, 40  # calls; seconds after which a large model has made enough of them
 SHOWN = 200  # characters of a message
-RESULT = "which a later call cannot rebuild"  # a TypeError that tracehost raises
+RESULT = "which a later call could not make again"  # a TypeError that tracehost raises
 
 
 @dataclass

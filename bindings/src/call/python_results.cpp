@@ -149,7 +149,7 @@ bool PythonTrace::has_attributes_of_a_call(PyObject *tensor) const {
   } catch (const python_error &) {
     forget_error();
     recorder_->paths().serves_once(
-        "makes a tensor with an attribute that a later call cannot rebuild");
+        "makes a tensor with an attribute that a later call could not make again");
     return false;
   }
   return true;

@@ -154,7 +154,7 @@ bool can_return(PyObject *leaf, const Node &node) {
 
 [[noreturn]] void reject(const std::string &function, PyTypeObject *type) {
   raise(PyExc_TypeError,
-        fmt::format("{} returned a {}, which a later call cannot rebuild. Return tensors, "
+        fmt::format("{} returned a {}, which a later call could not make again. Return tensors, "
                     "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
                     "dataclasses and new objects of them.",
                     function, type->tp_name));

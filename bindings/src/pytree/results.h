@@ -29,7 +29,7 @@ struct Returnable {
 
 /// Describes what the body returned or stored, to which the caller has one reference; `tensors`
 /// gets its distinct tensors in order. `made`: of all trees of the trace; it is as before where
-/// this throws. Throws TypeError for an object that a later call cannot rebuild.
+/// this throws. Throws TypeError for an object that a later call could not make again.
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<Owned> &tensors, const Returnable &objects,
                            MadeObjects &made);

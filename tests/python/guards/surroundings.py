@@ -40,7 +40,7 @@ NOT_RIGHT |= {
     "random_module_kept": "WARNED",
     "np_random_legacy_kept": "WARNED",
     "own_random_instance": "WARNED",
-    # Results that a later call cannot rebuild.
+    # Results that a later call could not make again.
     "cs_set_of": "REFUSED",
     "ri_set": "REFUSED",
     "ri_dataclass_key": "REFUSED",

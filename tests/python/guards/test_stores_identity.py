@@ -267,7 +267,7 @@ def test_an_attribute_that_no_call_makes_again():
     assert f.tracing_count() == 3
     made = [e for e in tracehost.events(f) if e.kind == "trace"][0]
     assert made.notes == (
-        "the body makes a tensor with an attribute that a later call cannot rebuild: it is traced again",
+        "the body makes a tensor with an attribute that a later call could not make again: it is traced again",
     )
 
 

@@ -201,10 +201,10 @@ class Own:
     [
         (also_kept, "a Output that something else refers to as well"),
         (ring, "contains itself"),
-        (with_a_lock, "a _thread.lock, which a later call cannot rebuild"),
-        (lambda x: Closing(x), "a Closing, which a later call cannot rebuild"),
-        (lambda x: Own(x), "a Own, which a later call cannot rebuild"),
-        (lambda x: ValueError("a", 3), "a ValueError, which a later call cannot rebuild"),
+        (with_a_lock, "a _thread.lock, which a later call could not make again"),
+        (lambda x: Closing(x), "a Closing, which a later call could not make again"),
+        (lambda x: Own(x), "a Own, which a later call could not make again"),
+        (lambda x: ValueError("a", 3), "a ValueError, which a later call could not make again"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning")
