@@ -45,7 +45,7 @@ struct Subject {
   void report(const std::vector<GraphNews> &news) const noexcept;
 };
 
-/// One graph for one key: its state, and its capture.
+/// One graph for one key: its state, and its capture. captured_calls.cpp captures and compares.
 ///
 ///     warming --two calls--> capturing --compared--> ready --address moved--> capturing
 ///        any failure, or a difference -----------> not captured

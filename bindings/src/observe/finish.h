@@ -25,7 +25,8 @@ namespace tracehost::python {
 /// appended to a list is appended by each run. What code stores that the graph calls is stored
 /// again by each run.
 ///
-/// A trace serves only its own call in four cases, because a later call can't do what this one did.
+/// A trace serves only its own call in these four cases, because a later call can't do what this
+/// one did. Recorder::finish() adds those of sides, of reads that nothing observes, and of paths.
 /// The body changed what it had read (a cache, a list that is used up). The body stored an object
 /// that only it can make. A slot got a tensor that an eager region made (init_scope). The body
 /// stored before code that the graph calls looks there.

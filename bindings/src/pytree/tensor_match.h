@@ -6,8 +6,8 @@
 
 namespace tracehost::python {
 
-/// Hot. TensorMeta::matches() in line, without a call for tensors on a CPU or GPU that need no
-/// gradient: each input and each capture is compared so at each call.
+/// Hot, and in line: each input and each capture of a Function is compared so at each call.
+/// Strides are compared where the body read them: signature/tensor_fit.h.
 [[gnu::always_inline]] inline bool fits(const TensorMeta &meta, const c10::TensorImpl &t) {
   if (t.key_set() != meta.keys || t.dtype() != at::scalarTypeToTypeMeta(meta.dtype))
     return false;
