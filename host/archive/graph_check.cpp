@@ -4,6 +4,7 @@
 #include "archive/lower.h"
 #include "program/numbers.h"
 #include "program/undo.h"
+#include "shapes/op_names.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -19,16 +20,11 @@ namespace jit = torch::jit;
 
 namespace {
 
-const std::unordered_set<std::string_view> kPrims = {"prim::Constant",      "prim::If",
-                                                     "prim::Loop",          "prim::ListConstruct",
-                                                     "prim::ListUnpack",    "prim::Uninitialized",
-                                                     "prim::device",        "prim::dtype",
-                                                     "prim::layout",        "prim::TupleConstruct",
-                                                     "prim::TupleUnpack",   "prim::TupleIndex",
-                                                     "prim::NumToTensor",   "prim::RaiseException",
-                                                     "prim::is_meta",       "prim::data",
-                                                     "prim::requires_grad", "prim::min",
-                                                     "prim::max",           "prim::abs"};
+const auto kPrims =
+    op_names("prim::Constant prim::If prim::Loop prim::ListConstruct prim::ListUnpack "
+             "prim::Uninitialized prim::device prim::dtype prim::layout prim::TupleConstruct "
+             "prim::TupleUnpack prim::TupleIndex prim::NumToTensor prim::RaiseException "
+             "prim::is_meta prim::data prim::requires_grad prim::min prim::max prim::abs");
 
 const std::unordered_set<std::string_view> kRejected = {
     // files, output, other processes
@@ -60,30 +56,10 @@ const std::unordered_set<std::string_view> kOwn = {"tracehost::view_dtype",
 const c10::Symbol kRaiseError = c10::Symbol::fromQualString("tracehost::raise_error");
 
 /// PyTorch's own, besides aten and prim, that no function of a user's records.
-const std::unordered_set<std::string_view> kOwnNamespaces = {"cuda",
-                                                             "c10d",
-                                                             "prims",
-                                                             "static_runtime",
-                                                             "_test",
-                                                             "profiler",
-                                                             "export",
-                                                             "symm_mem",
-                                                             "rpc",
-                                                             "inductor",
-                                                             "inductor_prims",
-                                                             "_native",
-                                                             "_native_aot",
-                                                             "debug_mode_ops",
-                                                             "debugprims",
-                                                             "mkldnn",
-                                                             "mkldnn_prepacked",
-                                                             "mkl",
-                                                             "onednn",
-                                                             "rngprims",
-                                                             "coor",
-                                                             "fsdp",
-                                                             "flex_gemm",
-                                                             "onnx"};
+const auto kOwnNamespaces =
+    op_names("cuda c10d prims static_runtime _test profiler export symm_mem rpc inductor "
+             "inductor_prims _native _native_aot debug_mode_ops debugprims mkldnn mkldnn_prepacked "
+             "mkl onednn rngprims coor fsdp flex_gemm onnx");
 
 bool divides_integers(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();

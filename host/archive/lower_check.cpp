@@ -3,12 +3,11 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/places.h"
+#include "shapes/op_names.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <fmt/format.h>
-
-#include <unordered_set>
 
 namespace tracehost::archive {
 
@@ -17,48 +16,15 @@ namespace jit = torch::jit;
 namespace {
 
 /// Ops made of others, none of which autocast casts.
-const std::unordered_set<std::string_view> kNothingToCast = {
-    "aten::reshape",
-    "aten::to",
-    "aten::flatten",
-    "aten::chunk",
-    "aten::split",
-    "aten::dropout",
-    "aten::dropout_",
-    "aten::contiguous",
-    "aten::type_as",
-    "aten::expand_as",
-    "aten::view_as",
-    "aten::unflatten",
-    "aten::movedim",
-    "aten::swapaxes",
-    "aten::ravel",
-    "aten::size",
-    "aten::relu6",
-    "aten::T",
-    "aten::matrix_H",
-    "aten::numpy_T",
-    "aten::mT",
-    "aten::mH",
-    "aten::adjoint",
-    "aten::square",
-    "aten::tensor_split",
-    "aten::hsplit",
-    "aten::vsplit",
-    "aten::reshape_as",
-    "aten::meshgrid",
-    "aten::broadcast_tensors",
-    "aten::clip",
-    "aten::data",
-    "aten::requires_grad_",
-    "aten::set_data",
-    "aten::is_floating_point",
-    "aten::item",
-    "aten::squeeze_",
-    "aten::one_hot",
-    "aten::stack",
-    "aten::arange",
-};
+const auto kNothingToCast =
+    op_names("aten::reshape aten::to aten::flatten aten::chunk aten::split aten::dropout "
+             "aten::dropout_ aten::contiguous aten::type_as aten::expand_as aten::view_as "
+             "aten::unflatten aten::movedim aten::swapaxes aten::ravel aten::size aten::relu6 "
+             "aten::T aten::matrix_H aten::numpy_T aten::mT aten::mH aten::adjoint aten::square "
+             "aten::tensor_split aten::hsplit aten::vsplit aten::reshape_as aten::meshgrid "
+             "aten::broadcast_tensors aten::clip aten::data aten::requires_grad_ aten::set_data "
+             "aten::is_floating_point aten::item aten::squeeze_ aten::one_hot aten::stack "
+             "aten::arange");
 
 /// Whether the op is made of others, which autocast would cast.
 bool casts_inside(const jit::Node &node) {

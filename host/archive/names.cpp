@@ -1,69 +1,32 @@
 #include "archive/names.h"
 
+#include "shapes/op_names.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <string_view>
 
 namespace tracehost::archive {
 namespace {
 
 /// No names for what Python's parser is to read, besides its keywords.
-constexpr std::array<std::string_view, 5> kReserved = {"training", "torch", "ops", "self", "print"};
+const auto kReserved = op_names("training torch ops self print");
 
 /// What a torch.nn.Module has by itself, which would hide a method of the same name.
-constexpr std::array<std::string_view, 40> kOfModules = {"add_module",
-                                                         "apply",
-                                                         "bfloat16",
-                                                         "buffers",
-                                                         "call_super_init",
-                                                         "children",
-                                                         "code",
-                                                         "compile",
-                                                         "copy",
-                                                         "cpu",
-                                                         "cuda",
-                                                         "define",
-                                                         "double",
-                                                         "dump_patches",
-                                                         "eval",
-                                                         "extra_repr",
-                                                         "float",
-                                                         "get_buffer",
-                                                         "get_extra_state",
-                                                         "get_parameter",
-                                                         "graph",
-                                                         "half",
-                                                         "ipu",
-                                                         "load_state_dict",
-                                                         "modules",
-                                                         "mtia",
-                                                         "named_buffers",
-                                                         "named_children",
-                                                         "named_modules",
-                                                         "named_parameters",
-                                                         "parameters",
-                                                         "requires_grad",
-                                                         "save",
-                                                         "share_memory",
-                                                         "state_dict",
-                                                         "to",
-                                                         "to_empty",
-                                                         "train",
-                                                         "type",
-                                                         "zero_grad"};
+const auto kOfModules =
+    op_names("add_module apply bfloat16 buffers call_super_init children code compile copy cpu "
+             "cuda define double dump_patches eval extra_repr float get_buffer get_extra_state "
+             "get_parameter graph half ipu load_state_dict modules mtia named_buffers "
+             "named_children named_modules named_parameters parameters requires_grad save "
+             "share_memory state_dict to to_empty train type zero_grad");
 
-constexpr std::array<std::string_view, 35> kKeywords = {
-    "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-    "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-    "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-    "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+const auto kKeywords =
+    op_names("False None True and as assert async await break class continue def del elif else "
+             "except finally for from global if import in is lambda nonlocal not or pass raise "
+             "return try while with yield");
 
 bool is_reserved(std::string_view name) {
-  const auto has = [&](const auto &all) { return std::ranges::find(all, name) != all.end(); };
-  return has(kKeywords) || has(kReserved) || has(kOfModules);
+  return kKeywords.contains(name) || kReserved.contains(name) || kOfModules.contains(name);
 }
 
 } // namespace

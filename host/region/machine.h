@@ -21,12 +21,10 @@ public:
     if (const Entry entry = entries_[stage])
       entry(arrays, n);
   }
-  std::size_t bytes() const { return bytes_; }
 
 protected:
   using Entry = void (*)(const void *const *arrays, std::int64_t n);
   std::vector<Entry> entries_; ///< by stage; null: the piece is empty
-  std::size_t bytes_ = 0;
 };
 
 } // namespace tracehost::region

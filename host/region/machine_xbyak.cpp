@@ -22,7 +22,6 @@ public:
     auto *code = const_cast<std::uint8_t *>(assembler_.getCode());
     for (const auto &start : starts)
       entries_.push_back(start ? reinterpret_cast<Entry>(code + *start) : nullptr);
-    bytes_ = assembler_.getSize();
   }
 
 private:

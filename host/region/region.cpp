@@ -96,7 +96,6 @@ void Region::plan_scratch() {
 }
 
 Region::~Region() = default;
-std::size_t Region::code_bytes() const { return code_->bytes(); }
 std::size_t Region::stages() const { return schedule_->stages.size(); }
 
 void Region::run(const void *const *inputs, void *const *outputs, std::int64_t n) const {

@@ -131,7 +131,6 @@ public:
   /// Any number of threads may run one region.
   void run(const void *const *inputs, void *const *outputs, std::int64_t n) const;
 
-  std::size_t code_bytes() const;
   std::size_t stages() const;
 
 private:

@@ -1,8 +1,8 @@
 #include "trace/op_traits.h"
 
-#include "shapes/kernels.h"
-
 #include "program/ops.h"
+#include "shapes/kernels.h"
+#include "shapes/op_names.h"
 #include "trace/op_tensors.h"
 
 #include <ATen/core/enum_tag.h>
@@ -10,139 +10,64 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace tracehost::trace {
 namespace {
 
-using Names = std::unordered_set<std::string_view>;
-
 // Ops that return a number, but of a tensor's metadata, which the signature fixes. Every other op
 // that takes tensors and returns none reads their content, or is taken to.
-const Names kMetadata = {"aten::size",
-                         "aten::stride",
-                         "aten::numel",
-                         "aten::dim",
-                         "aten::storage_offset",
-                         "aten::sym_size",
-                         "aten::sym_stride",
-                         "aten::sym_numel",
-                         "aten::sym_storage_offset",
-                         "aten::is_same_size",
-                         "aten::is_pinned",
-                         "aten::is_complex",
-                         "aten::is_signed",
-                         "aten::is_inference",
-                         "aten::is_floating_point",
-                         "aten::is_conj",
-                         "aten::is_neg",
-                         "aten::_is_zerotensor",
-                         "aten::can_cast",
-                         "aten::result_type",
-                         "aten::is_distributed",
-                         "aten::sparse_dim",
-                         "aten::dense_dim",
-                         "aten::_dimI",
-                         "aten::_dimV",
-                         "aten::qscheme",
-                         "aten::sym_is_contiguous",
-                         "aten::_cufft_get_plan_cache_size",
-                         "aten::_use_cudnn_ctc_loss",
-                         "aten::cudnn_is_acceptable",
-                         "aten::_has_compatible_shallow_copy_type",
-                         "aten::_fused_sdp_choice",
-                         "aten::_nnpack_available",
-                         "aten::_has_same_storage_numel"};
+const auto kMetadata =
+    op_names("aten::size aten::stride aten::numel aten::dim aten::storage_offset aten::sym_size "
+             "aten::sym_stride aten::sym_numel aten::sym_storage_offset aten::is_same_size "
+             "aten::is_pinned aten::is_complex aten::is_signed aten::is_inference "
+             "aten::is_floating_point aten::is_conj aten::is_neg aten::_is_zerotensor "
+             "aten::can_cast aten::result_type aten::is_distributed aten::sparse_dim "
+             "aten::dense_dim aten::_dimI aten::_dimV aten::qscheme aten::sym_is_contiguous "
+             "aten::_cufft_get_plan_cache_size aten::_use_cudnn_ctc_loss aten::cudnn_is_acceptable "
+             "aten::_has_compatible_shallow_copy_type aten::_fused_sdp_choice "
+             "aten::_nnpack_available aten::_has_same_storage_numel");
 
-const Names kUnrecorded = {"aten::_make_dual",  "aten::_unpack_dual",   "aten::set_data",
-                           "aten::retain_grad", "aten::requires_grad_", "aten::_backward"};
+const auto kUnrecorded =
+    op_names("aten::_make_dual aten::_unpack_dual aten::set_data aten::retain_grad "
+             "aten::requires_grad_ aten::_backward");
 
 // Not split_with_sizes: a list says how many.
-const Names kSplits = {"aten::unbind",       "aten::split",        "aten::chunk",
-                       "aten::tensor_split", "aten::unsafe_split", "aten::unsafe_chunk",
-                       "aten::hsplit",       "aten::vsplit",       "aten::dsplit"};
+const auto kSplits =
+    op_names("aten::unbind aten::split aten::chunk aten::tensor_split aten::unsafe_split "
+             "aten::unsafe_chunk aten::hsplit aten::vsplit aten::dsplit");
 
 // Besides those that torch tags: results, or parts of a sparse tensor, of as many elements as there
 // are values of some kind.
-const Names kInexact = {"aten::nonzero_numpy",
-                        "aten::where",
-                        "aten::repeat_interleave",
-                        "aten::to_sparse",
-                        "aten::coalesce",
-                        "aten::values",
-                        "aten::_values",
-                        "aten::indices",
-                        "aten::_indices",
-                        "aten::col_indices",
-                        "aten::row_indices",
-                        "aten::_pack_padded_sequence",
-                        "aten::_pad_packed_sequence"};
+const auto kInexact =
+    op_names("aten::nonzero_numpy aten::where aten::repeat_interleave aten::to_sparse "
+             "aten::coalesce aten::values aten::_values aten::indices aten::_indices "
+             "aten::col_indices aten::row_indices aten::_pack_padded_sequence "
+             "aten::_pad_packed_sequence");
 
-const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
+const auto kLiteral = op_names("aten::lift_fresh aten::to aten::detach_ aten::lift");
 
 // Ops that raise for some values or strides, at any shapes; those that end in `_` too, and those of
 // linalg.
-const Names kRaises = {"aten::_assert_async",
-                       "aten::_assert_scalar",
-                       "aten::_pack_padded_sequence",
-                       "aten::bernoulli",
-                       "aten::binary_cross_entropy",
-                       "aten::bincount",
-                       "aten::binomial",
-                       "aten::cholesky",
-                       "aten::cholesky_inverse",
-                       "aten::cholesky_solve",
-                       "aten::cross_entropy_loss",
-                       "aten::ctc_loss",
-                       "aten::embedding",
-                       "aten::embedding_bag",
-                       "aten::embedding_renorm",
-                       "aten::floor_divide",
-                       "aten::gather",
-                       "aten::histc",
-                       "aten::index",
-                       "aten::index_add",
-                       "aten::index_copy",
-                       "aten::index_fill",
-                       "aten::index_put",
-                       "aten::index_reduce",
-                       "aten::index_select",
-                       "aten::inverse",
-                       "aten::logdet",
-                       "aten::masked_scatter",
-                       "aten::max_unpool2d",
-                       "aten::max_unpool3d",
-                       "aten::multi_margin_loss",
-                       "aten::multilabel_margin_loss",
-                       "aten::multinomial",
-                       "aten::nanquantile",
-                       "aten::nll_loss",
-                       "aten::nll_loss2d",
-                       "aten::nll_loss_nd",
-                       "aten::normal",
-                       "aten::one_hot",
-                       "aten::poisson",
-                       "aten::put",
-                       "aten::qr",
-                       "aten::quantile",
-                       "aten::remainder",
-                       "aten::repeat_interleave",
-                       "aten::scatter",
-                       "aten::scatter_add",
-                       "aten::scatter_reduce",
-                       "aten::slogdet",
-                       "aten::sparse_coo_tensor",
-                       "aten::svd",
-                       "aten::take",
-                       "aten::take_along_dim",
-                       "aten::view",
-                       "aten::view_as_complex"};
+const auto kRaises =
+    op_names("aten::_assert_async aten::_assert_scalar aten::_pack_padded_sequence aten::bernoulli "
+             "aten::binary_cross_entropy aten::bincount aten::binomial aten::cholesky "
+             "aten::cholesky_inverse aten::cholesky_solve aten::cross_entropy_loss aten::ctc_loss "
+             "aten::embedding aten::embedding_bag aten::embedding_renorm aten::floor_divide "
+             "aten::gather aten::histc aten::index aten::index_add aten::index_copy "
+             "aten::index_fill aten::index_put aten::index_reduce aten::index_select aten::inverse "
+             "aten::logdet aten::masked_scatter aten::max_unpool2d aten::max_unpool3d "
+             "aten::multi_margin_loss aten::multilabel_margin_loss aten::multinomial "
+             "aten::nanquantile aten::nll_loss aten::nll_loss2d aten::nll_loss_nd aten::normal "
+             "aten::one_hot aten::poisson aten::put aten::qr aten::quantile aten::remainder "
+             "aten::repeat_interleave aten::scatter aten::scatter_add aten::scatter_reduce "
+             "aten::slogdet aten::sparse_coo_tensor aten::svd aten::take aten::take_along_dim "
+             "aten::view aten::view_as_complex");
 
 // The tracer calls them full_like and zeros_like, with arguments that those do not take. It records
 // detach_ as detach, which leaves an input as it is. It runs resize_ without a node, and forgets
 // the tensor.
-const Names kMisnamed = {"aten::fill", "aten::zero", "aten::detach_", "aten::resize_",
-                         "aten::resize_as_"};
+const auto kMisnamed =
+    op_names("aten::fill aten::zero aten::detach_ aten::resize_ aten::resize_as_");
 
 bool may_raise(std::string_view name) {
   if (name.ends_with('_'))

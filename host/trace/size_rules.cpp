@@ -3,6 +3,7 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "shapes/kernels.h"
+#include "shapes/op_names.h"
 #include "trace/op_traits.h"
 
 #include <ATen/core/enum_tag.h>
@@ -25,15 +26,8 @@ std::unordered_map<std::string_view, SizeRule> all_size_rules() {
        {&kElementSizes, &kReductionSizes, &kFactorySizes, &kViewSizes, &kMoveSizes, &kPartSizes,
         &kJoinSizes, &kIndexSizes, &kProductSizes, &kNetworkSizes, &kWindowSizes})
     for (const NamedSizeRule &rule : *table)
-      result.emplace(rule.op, rule.rule);
+      for_each_name(rule.ops, [&](std::string_view op) { result.emplace(op, rule.rule); });
   return result;
-}
-
-Parts broadcast_all(const SizeCall &call) {
-  Dims result;
-  for (const Dims &dims : call.all())
-    result = call.broadcast(result, dims);
-  return {result};
 }
 
 Parts sizes_of_self(const SizeCall &call) { return {call.dims("self")}; }
@@ -73,10 +67,23 @@ SizeRule size_rule_of(const c10::FunctionSchema &schema) {
                          plain != "set" && plain != "resize_as";
     return changes ? sizes_of_self : nullptr;
   }
-  return is_pointwise(schema) ? broadcast_all : nullptr;
+  return is_pointwise(schema) ? sizes_broadcast : nullptr;
 }
 
 } // namespace
+
+Parts sizes_of_first(const SizeCall &call) { return {call.first()}; }
+
+Parts sizes_broadcast(const SizeCall &call) {
+  Dims result;
+  for (const Dims &dims : call.all())
+    result = call.broadcast(result, dims);
+  return {result};
+}
+
+Parts sizes_given(const SizeCall &call) { return {call.numbers("size")}; }
+
+Parts sizes_of_number(const SizeCall &) { return {Dims{}}; }
 
 std::optional<std::int64_t> SizeRules::at_trace(const Size &size) const {
   return size.known() ? evaluate(size.expression(), SizesAt(points_, SizePoints::real))

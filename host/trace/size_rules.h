@@ -107,8 +107,14 @@ private:
 
 using SizeRule = Parts (*)(const SizeCall &call);
 
+// Rules that several tables have.
+Parts sizes_of_first(const SizeCall &call);  ///< of the first tensor
+Parts sizes_broadcast(const SizeCall &call); ///< of all tensors, broadcast
+Parts sizes_given(const SizeCall &call);     ///< the argument `size`
+Parts sizes_of_number(const SizeCall &call); ///< no dimension
+
 struct NamedSizeRule {
-  std::string_view op; ///< without `aten::`
+  std::string_view ops; ///< without `aten::`, with a space between two
   SizeRule rule;
 };
 extern const std::vector<NamedSizeRule> kElementSizes, kReductionSizes, kFactorySizes, kViewSizes,

@@ -9,16 +9,7 @@ namespace tracehost::trace {
 
 namespace {
 
-Parts sizes_of_first(const SizeCall &call) { return {call.first()}; }
-
 Parts sizes_of_first_twice(const SizeCall &call) { return {call.first(), call.first()}; }
-
-Parts sizes_broadcast(const SizeCall &call) {
-  Dims result;
-  for (const Dims &dims : call.all())
-    result = call.broadcast(result, dims);
-  return {result};
-}
 
 /// Of a single number, where the op reduces; as without otherwise (`reduction` is 0).
 Parts loss_sizes(const SizeCall &call) {
@@ -76,8 +67,6 @@ Parts reduced_sizes(const SizeCall &call) {
   return {result, result};
 }
 
-Parts filled_sizes(const SizeCall &call) { return {call.numbers("size")}; }
-
 /// `arange` of ints. A float's rounding is no algebra.
 Parts arange_sizes(const SizeCall &call) {
   const Size end = call.number("end");
@@ -111,11 +100,9 @@ Parts searched_sizes(const SizeCall &call) {
   return {call.is_tensor("self") ? call.dims("self") : Dims{}};
 }
 
-Parts number_sizes(const SizeCall &) { return {Dims{}}; }
-
 /// As `normal(mean, std)` and `normal(mean, std, size)`.
 Parts normal_sizes(const SizeCall &call) {
-  return call.has("size") ? filled_sizes(call) : sizes_broadcast(call);
+  return call.has("size") ? sizes_given(call) : sizes_broadcast(call);
 }
 
 Parts samples_sizes(const SizeCall &call) {
@@ -128,233 +115,61 @@ Parts samples_sizes(const SizeCall &call) {
 
 const std::vector<NamedSizeRule> kElementSizes = {
     // Elementwise ops that torch does not tag.
-    {"multiply", sizes_broadcast},
-    {"divide", sizes_broadcast},
-    {"subtract", sizes_broadcast},
-    {"floor_divide", sizes_broadcast},
-    {"true_divide", sizes_broadcast},
-    {"__and__", sizes_broadcast},
-    {"__or__", sizes_broadcast},
-    {"__xor__", sizes_broadcast},
-    {"__lshift__", sizes_broadcast},
-    {"__rshift__", sizes_broadcast},
-    {"less", sizes_broadcast},
-    {"less_equal", sizes_broadcast},
-    {"greater", sizes_broadcast},
-    {"greater_equal", sizes_broadcast},
-    {"not_equal", sizes_broadcast},
-    {"isclose", sizes_broadcast},
-    {"rsub", sizes_broadcast},
-    {"masked_fill", sizes_broadcast},
+    {"multiply divide subtract floor_divide true_divide __and__ __or__ __xor__ __lshift__ "
+     "__rshift__ less less_equal greater greater_equal not_equal isclose rsub masked_fill "
+     "arctan2 complex polar xlogy special_xlogy masked_scatter cross linalg_cross binomial",
+     sizes_broadcast},
     {"where", where_sizes},
-    {"arctan2", sizes_broadcast},
-    {"complex", sizes_broadcast},
-    {"polar", sizes_broadcast},
-    {"xlogy", sizes_broadcast},
-    {"special_xlogy", sizes_broadcast},
-    {"masked_scatter", sizes_broadcast},
-    {"cross", sizes_broadcast},
-    {"linalg_cross", sizes_broadcast},
-    {"bernoulli", sizes_of_first},
-    {"poisson", sizes_of_first},
-    {"binomial", sizes_broadcast},
+    {"bernoulli poisson rand_like randn_like randint_like zeros_like ones_like full_like "
+     "empty_like",
+     sizes_of_first},
     {"normal", normal_sizes},
-    {"rand_like", sizes_of_first},
-    {"randn_like", sizes_of_first},
-    {"randint_like", sizes_of_first},
-    {"zeros_like", sizes_of_first},
-    {"ones_like", sizes_of_first},
-    {"full_like", sizes_of_first},
-    {"empty_like", sizes_of_first},
     // Ops that keep the sizes of their first tensor.
-    {"abs", sizes_of_first},
-    {"absolute", sizes_of_first},
-    {"arccos", sizes_of_first},
-    {"arccosh", sizes_of_first},
-    {"arcsin", sizes_of_first},
-    {"arcsinh", sizes_of_first},
-    {"arctan", sizes_of_first},
-    {"arctanh", sizes_of_first},
-    {"negative", sizes_of_first},
-    {"fix", sizes_of_first},
-    {"conj", sizes_of_first},
-    {"_conj", sizes_of_first},
-    {"resolve_conj", sizes_of_first},
-    {"resolve_neg", sizes_of_first},
-    {"real", sizes_of_first},
-    {"imag", sizes_of_first},
-    {"isreal", sizes_of_first},
-    {"hardswish", sizes_of_first},
-    {"log_sigmoid", sizes_of_first},
-    {"prelu", sizes_of_first},
-    {"special_erf", sizes_of_first},
-    {"special_erfc", sizes_of_first},
-    {"special_expit", sizes_of_first},
-    {"special_expm1", sizes_of_first},
-    {"special_exp2", sizes_of_first},
-    {"special_log1p", sizes_of_first},
-    {"special_gammaln", sizes_of_first},
-    {"special_digamma", sizes_of_first},
-    {"special_sinc", sizes_of_first},
-    {"special_ndtr", sizes_of_first},
-    {"special_logit", sizes_of_first},
-    {"special_round", sizes_of_first},
-    {"special_i0", sizes_of_first},
-    {"clone", sizes_of_first},
-    {"contiguous", sizes_of_first},
-    {"detach", sizes_of_first},
-    {"alias", sizes_of_first},
-    {"to", sizes_of_first},
-    {"_to_copy", sizes_of_first},
-    {"cpu", sizes_of_first},
-    {"cuda", sizes_of_first},
-    {"type_as", sizes_of_first},
-    {"pin_memory", sizes_of_first},
-    {"lift", sizes_of_first},
-    {"lift_fresh", sizes_of_first},
-    {"lift_fresh_copy", sizes_of_first},
-    {"_autocast_to_reduced_precision", sizes_of_first},
-    {"_autocast_to_full_precision", sizes_of_first},
-    {"dropout", sizes_of_first},
-    {"alpha_dropout", sizes_of_first},
-    {"feature_dropout", sizes_of_first},
-    {"feature_alpha_dropout", sizes_of_first},
-    {"native_dropout", sizes_of_first_twice},
-    {"softmax", sizes_of_first},
-    {"_softmax", sizes_of_first},
-    {"_safe_softmax", sizes_of_first},
-    {"special_softmax", sizes_of_first},
-    {"log_softmax", sizes_of_first},
-    {"_log_softmax", sizes_of_first},
-    {"special_log_softmax", sizes_of_first},
-    {"cumsum", sizes_of_first},
-    {"cumprod", sizes_of_first},
-    {"logcumsumexp", sizes_of_first},
-    {"cummax", sizes_of_first_twice},
-    {"cummin", sizes_of_first_twice},
-    {"sort", sizes_of_first_twice},
-    {"argsort", sizes_of_first},
-    {"msort", sizes_of_first},
-    {"flip", sizes_of_first},
-    {"fliplr", sizes_of_first},
-    {"flipud", sizes_of_first},
-    {"roll", sizes_of_first},
-    {"tril", sizes_of_first},
-    {"triu", sizes_of_first},
-    {"renorm", sizes_of_first},
-    {"fill", sizes_of_first},
-    {"zero", sizes_of_first},
-    {"copy", sizes_of_first},
-    {"index_fill", sizes_of_first},
-    {"index_copy", sizes_of_first},
-    {"index_add", sizes_of_first},
-    {"index_reduce", sizes_of_first},
-    {"index_put", sizes_of_first},
-    {"_index_put_impl", sizes_of_first},
-    {"_unsafe_index_put", sizes_of_first},
-    {"put", sizes_of_first},
-    {"scatter", sizes_of_first},
-    {"scatter_add", sizes_of_first},
-    {"scatter_reduce", sizes_of_first},
-    {"slice_scatter", sizes_of_first},
-    {"select_scatter", sizes_of_first},
-    {"diagonal_scatter", sizes_of_first},
-    {"as_strided_scatter", sizes_of_first},
-    {"bucketize", searched_sizes},
-    {"searchsorted", searched_sizes},
-    {"isin", sizes_of_first},
-    {"channel_shuffle", sizes_of_first},
-    {"native_channel_shuffle", sizes_of_first},
-    {"fft_fftshift", sizes_of_first},
-    {"fft_ifftshift", sizes_of_first},
-    {"inverse", sizes_of_first},
-    {"linalg_inv", sizes_of_first},
-    {"cholesky", sizes_of_first},
-    {"linalg_cholesky", sizes_of_first},
-    {"matrix_exp", sizes_of_first},
-    {"linalg_matrix_exp", sizes_of_first},
-    {"linalg_matrix_power", sizes_of_first},
-    {"matrix_power", sizes_of_first},
-    {"fake_quantize_per_tensor_affine", sizes_of_first},
-    {"fake_quantize_per_channel_affine", sizes_of_first},
+    {"abs absolute arccos arccosh arcsin arcsinh arctan arctanh negative fix conj _conj "
+     "resolve_conj resolve_neg real imag isreal hardswish log_sigmoid prelu special_erf "
+     "special_erfc special_expit special_expm1 special_exp2 special_log1p special_gammaln "
+     "special_digamma special_sinc special_ndtr special_logit special_round special_i0 "
+     "clone contiguous detach alias to _to_copy cpu cuda type_as pin_memory lift "
+     "lift_fresh lift_fresh_copy _autocast_to_reduced_precision "
+     "_autocast_to_full_precision dropout alpha_dropout feature_dropout "
+     "feature_alpha_dropout softmax _softmax _safe_softmax special_softmax log_softmax "
+     "_log_softmax special_log_softmax cumsum cumprod logcumsumexp argsort msort flip "
+     "fliplr flipud roll tril triu renorm fill zero copy index_fill index_copy index_add "
+     "index_reduce index_put _index_put_impl _unsafe_index_put put scatter scatter_add "
+     "scatter_reduce slice_scatter select_scatter diagonal_scatter as_strided_scatter isin "
+     "channel_shuffle native_channel_shuffle fft_fftshift fft_ifftshift inverse linalg_inv "
+     "cholesky linalg_cholesky matrix_exp linalg_matrix_exp linalg_matrix_power "
+     "matrix_power fake_quantize_per_tensor_affine fake_quantize_per_channel_affine",
+     sizes_of_first},
+    {"native_dropout cummax cummin sort", sizes_of_first_twice},
+    {"bucketize searchsorted", searched_sizes},
     {"multinomial", samples_sizes},
 };
 
 const std::vector<NamedSizeRule> kReductionSizes = {
-    {"sum", reduced_sizes},
-    {"nansum", reduced_sizes},
-    {"mean", reduced_sizes},
-    {"nanmean", reduced_sizes},
-    {"prod", reduced_sizes},
-    {"amax", reduced_sizes},
-    {"amin", reduced_sizes},
-    {"aminmax", reduced_sizes},
-    {"max", reduced_sizes},
-    {"min", reduced_sizes},
-    {"argmax", reduced_sizes},
-    {"argmin", reduced_sizes},
-    {"all", reduced_sizes},
-    {"any", reduced_sizes},
-    {"std", reduced_sizes},
-    {"var", reduced_sizes},
-    {"std_mean", reduced_sizes},
-    {"var_mean", reduced_sizes},
-    {"norm", reduced_sizes},
-    {"linalg_vector_norm", reduced_sizes},
-    {"linalg_norm", reduced_sizes},
-    {"frobenius_norm", reduced_sizes},
-    {"logsumexp", reduced_sizes},
-    {"special_logsumexp", reduced_sizes},
-    {"median", reduced_sizes},
-    {"nanmedian", reduced_sizes},
-    {"mode", reduced_sizes},
-    {"kthvalue", reduced_sizes},
-    {"count_nonzero", reduced_sizes},
-    {"cosine_similarity", distance_sizes},
-    {"pairwise_distance", distance_sizes},
-    {"mse_loss", loss_sizes},
-    {"l1_loss", loss_sizes},
-    {"smooth_l1_loss", loss_sizes},
-    {"huber_loss", loss_sizes},
-    {"kl_div", loss_sizes},
-    {"soft_margin_loss", loss_sizes},
-    {"binary_cross_entropy", loss_sizes},
-    {"binary_cross_entropy_with_logits", loss_sizes},
-    {"poisson_nll_loss", loss_sizes},
-    {"hinge_embedding_loss", loss_sizes},
-    {"margin_ranking_loss", loss_sizes},
-    {"cross_entropy_loss", loss_of_classes_sizes},
-    {"nll_loss", loss_of_classes_sizes},
-    {"nll_loss_nd", loss_of_classes_sizes},
-    {"nll_loss2d", loss_of_classes_sizes},
+    {"sum nansum mean nanmean prod amax amin aminmax max min argmax argmin all any std var "
+     "std_mean var_mean norm linalg_vector_norm linalg_norm frobenius_norm logsumexp "
+     "special_logsumexp median nanmedian mode kthvalue count_nonzero",
+     reduced_sizes},
+    {"cosine_similarity pairwise_distance", distance_sizes},
+    {"mse_loss l1_loss smooth_l1_loss huber_loss kl_div soft_margin_loss "
+     "binary_cross_entropy binary_cross_entropy_with_logits poisson_nll_loss "
+     "hinge_embedding_loss margin_ranking_loss",
+     loss_sizes},
+    {"cross_entropy_loss nll_loss nll_loss_nd nll_loss2d", loss_of_classes_sizes},
 };
 
 const std::vector<NamedSizeRule> kFactorySizes = {
-    {"zeros", filled_sizes},
-    {"ones", filled_sizes},
-    {"full", filled_sizes},
-    {"empty", filled_sizes},
-    {"empty_permuted", filled_sizes},
-    {"empty_strided", filled_sizes},
-    {"rand", filled_sizes},
-    {"randn", filled_sizes},
-    {"randint", filled_sizes},
-    {"new_zeros", filled_sizes},
-    {"new_ones", filled_sizes},
-    {"new_full", filled_sizes},
-    {"new_empty", filled_sizes},
-    {"new_empty_strided", filled_sizes},
+    {"zeros ones full empty empty_permuted empty_strided rand randn randint new_zeros "
+     "new_ones new_full new_empty new_empty_strided",
+     sizes_given},
     {"arange", arange_sizes},
-    {"linspace", steps_sizes},
-    {"logspace", steps_sizes},
-    {"hann_window", window_function_sizes},
-    {"hamming_window", window_function_sizes},
-    {"bartlett_window", window_function_sizes},
-    {"blackman_window", window_function_sizes},
-    {"kaiser_window", window_function_sizes},
+    {"linspace logspace", steps_sizes},
+    {"hann_window hamming_window bartlett_window blackman_window kaiser_window",
+     window_function_sizes},
     {"randperm", permutation_sizes},
     {"eye", eye_sizes},
-    {"scalar_tensor", number_sizes},
+    {"scalar_tensor", sizes_of_number},
 };
 
 } // namespace tracehost::trace

@@ -276,21 +276,19 @@ Size count_of_parts(std::string_view op, const SizeCall &call) {
 }
 
 const std::vector<NamedSizeRule> kPartSizes = {
-    {"split", split_sizes},        {"split_with_sizes", split_sizes},
-    {"unsafe_split", split_sizes}, {"unsafe_split_with_sizes", split_sizes},
-    {"chunk", chunk_sizes},        {"unsafe_chunk", chunk_sizes},
-    {"unbind", unbind_sizes},      {"tensor_split", tensor_split_sizes},
-    {"meshgrid", meshgrid_sizes},  {"broadcast_tensors", broadcast_tensors_sizes},
+    {"split split_with_sizes unsafe_split unsafe_split_with_sizes", split_sizes},
+    {"chunk unsafe_chunk", chunk_sizes},
+    {"unbind", unbind_sizes},
+    {"tensor_split", tensor_split_sizes},
+    {"meshgrid", meshgrid_sizes},
+    {"broadcast_tensors", broadcast_tensors_sizes},
 };
 
 const std::vector<NamedSizeRule> kJoinSizes = {
-    {"cat", cat_sizes},
-    {"concat", cat_sizes},
-    {"concatenate", cat_sizes},
+    {"cat concat concatenate", cat_sizes},
     {"stack", stack_sizes},
     {"hstack", hstack_sizes},
-    {"vstack", vstack_sizes},
-    {"row_stack", vstack_sizes},
+    {"vstack row_stack", vstack_sizes},
     {"dstack", dstack_sizes},
     {"column_stack", column_stack_sizes},
     {"block_diag", block_diag_sizes},
@@ -299,11 +297,9 @@ const std::vector<NamedSizeRule> kJoinSizes = {
 
 const std::vector<NamedSizeRule> kIndexSizes = {
     {"index_select", index_select_sizes},
-    {"gather", sizes_of_index},
-    {"take", sizes_of_index},
+    {"gather take", sizes_of_index},
     {"take_along_dim", take_along_sizes},
-    {"index", index_sizes},
-    {"_unsafe_index", index_sizes},
+    {"index _unsafe_index", index_sizes},
     {"embedding", embedding_sizes},
     {"topk", topk_sizes},
     {"one_hot", one_hot_sizes},

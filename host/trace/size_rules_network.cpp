@@ -56,8 +56,6 @@ Parts outer_sizes(const SizeCall &call) {
   return {Dims{tensors.at(0).at(0), tensors.at(1).at(0)}};
 }
 
-Parts no_sizes(const SizeCall &) { return {Dims{}}; }
-
 Parts kron_sizes(const SizeCall &call) {
   Dims a = call.all().at(0), b = call.all().at(1);
   while (a.size() < b.size())
@@ -129,12 +127,6 @@ Parts einsum_sizes(const SizeCall &call) {
 }
 
 // ---- Layers
-
-Parts sizes_of_input(const SizeCall &call) { return {call.first()}; }
-
-Parts sizes_of_input_and_statistics(const SizeCall &call) {
-  return {call.first()}; // those of the statistics are not known
-}
 
 Parts attention_sizes(const SizeCall &call) {
   const Dims &query = call.dims("query"), &key = call.dims("key"), &value = call.dims("value");
@@ -251,19 +243,11 @@ Parts irfft_sizes(const SizeCall &call) {
 } // namespace
 
 const std::vector<NamedSizeRule> kProductSizes = {
-    {"matmul", matmul_sizes},
-    {"linalg_matmul", matmul_sizes},
-    {"mm", matmul_sizes},
-    {"bmm", matmul_sizes},
-    {"mv", matmul_sizes},
-    {"dot", no_sizes},
-    {"vdot", no_sizes},
+    {"matmul linalg_matmul mm bmm mv", matmul_sizes},
+    {"dot vdot", sizes_of_number},
     {"linear", linear_sizes},
-    {"addmm", added_product_sizes},
-    {"baddbmm", added_product_sizes},
-    {"addmv", added_product_sizes},
-    {"outer", outer_sizes},
-    {"ger", outer_sizes},
+    {"addmm baddbmm addmv", added_product_sizes},
+    {"outer ger", outer_sizes},
     {"kron", kron_sizes},
     {"cdist", cdist_sizes},
     {"tensordot", tensordot_sizes},
@@ -271,38 +255,22 @@ const std::vector<NamedSizeRule> kProductSizes = {
 };
 
 const std::vector<NamedSizeRule> kNetworkSizes = {
-    {"layer_norm", sizes_of_input},
-    {"native_layer_norm", sizes_of_input_and_statistics},
-    {"group_norm", sizes_of_input},
-    {"native_group_norm", sizes_of_input_and_statistics},
-    {"batch_norm", sizes_of_input},
-    {"native_batch_norm", sizes_of_input_and_statistics},
-    {"instance_norm", sizes_of_input},
-    {"rms_norm", sizes_of_input},
+    {"layer_norm group_norm batch_norm instance_norm rms_norm "
+     "_transformer_encoder_layer_fwd _native_multi_head_attention",
+     sizes_of_first},
+    // The sizes of the statistics are not known.
+    {"native_layer_norm native_group_norm native_batch_norm", sizes_of_first},
     {"scaled_dot_product_attention", attention_sizes},
-    {"_transformer_encoder_layer_fwd", sizes_of_input},
-    {"_native_multi_head_attention", sizes_of_input},
-    {"lstm", recurrent_sizes},
-    {"gru", recurrent_sizes},
-    {"rnn_tanh", recurrent_sizes},
-    {"rnn_relu", recurrent_sizes},
-    {"lstm_cell", cell_sizes},
-    {"gru_cell", cell_sizes},
-    {"rnn_tanh_cell", cell_sizes},
-    {"rnn_relu_cell", cell_sizes},
+    {"lstm gru rnn_tanh rnn_relu", recurrent_sizes},
+    {"lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell", cell_sizes},
     {"glu", glu_sizes},
-    {"grid_sampler", grid_sampled_sizes},
-    {"grid_sampler_2d", grid_sampled_sizes},
-    {"grid_sampler_3d", grid_sampled_sizes},
+    {"grid_sampler grid_sampler_2d grid_sampler_3d", grid_sampled_sizes},
     {"affine_grid_generator", affine_grid_sizes},
     {"pixel_shuffle", pixel_shuffle_sizes},
     {"pixel_unshuffle", pixel_unshuffle_sizes},
-    {"fft_fft", fft_sizes},
-    {"fft_ifft", fft_sizes},
-    {"fft_rfft", rfft_sizes},
-    {"fft_ihfft", rfft_sizes},
-    {"fft_irfft", irfft_sizes},
-    {"fft_hfft", irfft_sizes},
+    {"fft_fft fft_ifft", fft_sizes},
+    {"fft_rfft fft_ihfft", rfft_sizes},
+    {"fft_irfft fft_hfft", irfft_sizes},
 };
 
 } // namespace tracehost::trace

@@ -79,8 +79,6 @@ Parts view_sizes(const SizeCall &call) {
 
 Parts sizes_as_other(const SizeCall &call) { return {call.dims("other")}; }
 
-Parts given_sizes(const SizeCall &call) { return {call.numbers("size")}; }
-
 Parts expand_sizes(const SizeCall &call) {
   Dims result = call.numbers("size");
   const Dims &own = call.dims("self");
@@ -145,18 +143,17 @@ Parts unflatten_sizes(const SizeCall &call) {
 } // namespace
 
 const std::vector<NamedSizeRule> kViewSizes = {
-    {"slice", slice_sizes},         {"slice_copy", slice_sizes},
-    {"narrow", narrow_sizes},       {"narrow_copy", narrow_sizes},
-    {"select", select_sizes},       {"select_copy", select_sizes},
-    {"view", view_sizes},           {"_unsafe_view", view_sizes},
-    {"view_copy", view_sizes},      {"reshape", view_sizes},
-    {"_reshape_alias", view_sizes}, {"view_as", sizes_as_other},
-    {"reshape_as", sizes_as_other}, {"expand_as", sizes_as_other},
-    {"as_strided", given_sizes},    {"resize", given_sizes},
-    {"sum_to_size", given_sizes},   {"expand", expand_sizes},
-    {"broadcast_to", expand_sizes}, {"repeat", repeated_sizes},
-    {"tile", repeated_sizes},       {"repeat_interleave", repeat_interleave_sizes},
-    {"flatten", flatten_sizes},     {"ravel", ravel_sizes},
+    {"slice slice_copy", slice_sizes},
+    {"narrow narrow_copy", narrow_sizes},
+    {"select select_copy", select_sizes},
+    {"view _unsafe_view view_copy reshape _reshape_alias", view_sizes},
+    {"view_as reshape_as expand_as", sizes_as_other},
+    {"as_strided resize sum_to_size", sizes_given},
+    {"expand broadcast_to", expand_sizes},
+    {"repeat tile", repeated_sizes},
+    {"repeat_interleave", repeat_interleave_sizes},
+    {"flatten", flatten_sizes},
+    {"ravel", ravel_sizes},
     {"unflatten", unflatten_sizes},
 };
 

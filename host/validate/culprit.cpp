@@ -7,6 +7,7 @@
 #include "program/places.h"
 #include "program/program.h"
 #include "shapes/kernels.h"
+#include "shapes/op_names.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -34,18 +35,18 @@ const std::unordered_set<std::string_view> kRepeatable = {
     "tracehost::interruptible",  "tracehost::save_default_generator",
     "tracehost::view_dtype",     kTextOp};
 
-const std::unordered_set<std::string_view> kUninitialised = {
-    "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",
-    "aten::new_empty", "aten::new_empty_strided", "aten::resize_",       "aten::resize_as_"};
+const auto kUninitialised =
+    op_names("aten::empty aten::empty_like aten::empty_strided aten::empty_permuted "
+             "aten::new_empty aten::new_empty_strided aten::resize_ aten::resize_as_");
 
 /// From torch's list for use_deterministic_algorithms(): these add by atomic operations.
-const std::unordered_set<std::string_view> kAddsInAnyOrder = {
-    "aten::index_add",      "aten::index_add_",      "aten::scatter_add", "aten::scatter_add_",
-    "aten::scatter_reduce", "aten::scatter_reduce_", "aten::index_put",   "aten::index_put_",
-    "aten::index_reduce",   "aten::index_reduce_",   "aten::put",         "aten::put_",
-    "aten::bincount",       "aten::cumsum",          "aten::cumsum_",     "aten::histc",
-    "aten::embedding_bag",  "aten::nll_loss2d",      "aten::ctc_loss",    "aten::_convolution",
-    "aten::convolution",    "aten::conv2d",          "aten::conv1d",      "aten::conv3d"};
+const auto kAddsInAnyOrder =
+    op_names("aten::index_add aten::index_add_ aten::scatter_add aten::scatter_add_ "
+             "aten::scatter_reduce aten::scatter_reduce_ aten::index_put aten::index_put_ "
+             "aten::index_reduce aten::index_reduce_ aten::put aten::put_ aten::bincount "
+             "aten::cumsum aten::cumsum_ aten::histc aten::embedding_bag aten::nll_loss2d "
+             "aten::ctc_loss aten::_convolution aten::convolution aten::conv2d aten::conv1d "
+             "aten::conv3d");
 
 std::string told(const jit::Node &node) {
   const std::string where = place_of(node);
