@@ -2,7 +2,7 @@
 
 #include "program/nodes.h"
 #include "trace/ancestry.h"
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <fmt/format.h>
 
@@ -10,61 +10,10 @@ namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
 
-void Scope::made_in_block(const at::Tensor &t) {
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), std::pair{t.getIntrusivePtr(), value});
-  if (shapes::is_fake_tensor(t) || (on_fake_tensors_ && shapes::is_sparse(t))) // a literal has data
-    without_data_.emplace_back(t.getIntrusivePtr(), frontend_.here());
-}
-
-Site Scope::left_behind() const {
-  for (const auto &[tensor, where] : without_data_)
-    if (!tensor.expired())
-      return where;
-  return {};
-}
-
-void Scope::check_not_of_block(const at::Tensor &t) {
-  const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
-  if (found == of_blocks_.end() || found->second.first.expired())
-    return;
-  reject(Rejection::staging,
-         fmt::format("a tensor used at {} was made in a branch or loop that is staged, and left it "
-                     "through a container, an attribute or a function's state. Assign it to a "
-                     "variable there (in each branch), or collect values in a TensorArray.",
-                     text(frontend_.here())));
-}
-
-/// A generator advances as in eager, an error is raised as in eager. See settle_kept().
-void Scope::keep(jit::Value *result) {
-  insert_op(*result->owningGraph(), "tracehost::keep", {result}, 0);
-}
-
-void Scope::enter_fake_tensors() {
-  if (on_fake_tensors_++ == 0)
-    met.clear();
-}
-
-void Scope::leave_fake_tensors() {
-  substituted_.clear();
-  if (--on_fake_tensors_ == 0 && !frontend_.without_data())
-    twins_ = {};
-}
-
-void Scope::meet(jit::Value *scalar, const c10::IValue &value) {
-  if (on_fake_tensors_)
-    met.emplace(scalar, value);
-}
-
-void Scope::meet(const at::Tensor &t) {
-  if (on_fake_tensors_)
-    met.emplace(tracer::getTracingState()->getValue(t), t);
-}
-
 jit::Value *value_of(const at::Tensor &t) {
-  current->know(t);
+  current->inputs.know(t);
   if (!shapes::is_fake_tensor(t)) // a block may return it, and no op meet it
-    current->meet(t);
+    current->blocks.meet(t);
   return tracer::getTracingState()->getValue(t);
 }
 
@@ -81,22 +30,22 @@ jit::Node *record_op(const std::string &op, c10::ArrayRef<jit::Value *> inputs,
 }
 
 void may_be_another(const at::Tensor &t, const at::Tensor &original) {
-  current->may_be_others.insert_or_assign(
+  current->blocks.may_be_others.insert_or_assign(
       t.unsafeGetTensorImpl(), std::pair{t.getIntrusivePtr(), original.getIntrusivePtr()});
 }
 
 at::Tensor in_eager(at::Tensor t) {
   for (;;) {
-    const auto found = current->may_be_others.find(t.unsafeGetTensorImpl());
-    if (found == current->may_be_others.end() || found->second.second.expired())
+    const auto found = current->blocks.may_be_others.find(t.unsafeGetTensorImpl());
+    if (found == current->blocks.may_be_others.end() || found->second.second.expired())
       return t;
     t = at::Tensor(found->second.second.lock());
   }
 }
-void set_inexact(jit::Value *value) { current->inexact.insert(value); }
-void set_varies(const jit::Value *value, Fact fact) { current->varying(fact).insert(value); }
+void set_inexact(jit::Value *value) { current->value_sizes.note(value); }
+void set_varies(const jit::Value *value, Fact fact) { current->blocks.varying(fact).insert(value); }
 void check_not_read(const jit::Value *value, Fact fact) {
-  for (const auto &[read, where] : current->read_in_blocks(fact))
+  for (const auto &[read, where] : current->blocks.read(fact))
     if (may_have_from(fact, read, {value}))
       reject(Rejection::value_read,
              fmt::format("the body of a loop reads at {} {}, which differs from one iteration to "
@@ -106,72 +55,10 @@ void check_not_read(const jit::Value *value, Fact fact) {
                          fact == Fact::layout ? "how a tensor lies in memory"
                                               : "what autograd records of a tensor"));
 }
-bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
+bool is_inexact(const jit::Value *value) { return current->value_sizes.has(value); }
 
 void forget(jit::Node *node) { current->forget(node); }
-void take_block(jit::Node *node, std::size_t taken) { current->take_block(node, taken); }
-
-/// Another node or value may get the same address.
-void Scope::forget(jit::Node *node) {
-  const auto forget_value = [this](jit::Value *value) {
-    inexact.erase(value);
-    for (const Fact fact : {Fact::layout, Fact::gradient}) {
-      varying(fact).erase(value);
-      read_in_blocks(fact).erase(value);
-    }
-    loose.erase(value);
-    std::replace(texts.begin(), texts.end(), value, static_cast<jit::Value *>(nullptr));
-    met.erase(value);
-    for (auto &[impl, made] : of_blocks_)
-      if (made.second == value)
-        made.second = nullptr;
-    if (dynamic_sizes)
-      dynamic_sizes->forget(value);
-  };
-  parsed_.erase(node);
-  std::erase_if(numbers_read_, [&](const NumberRead &read) {
-    return read.last == node || read.tensor->node() == node;
-  });
-  saves_.forget(node);
-  if (dynamic_sizes)
-    dynamic_sizes->forget(node);
-  for (jit::Value *value : node->outputs())
-    forget_value(value);
-  for (jit::Block *block : node->blocks()) {
-    for (jit::Value *value : block->inputs())
-      forget_value(value);
-    for (jit::Node *inner : block->nodes())
-      forget(inner);
-  }
-}
-
-void Scope::take_block(jit::Node *node, std::size_t taken) {
-  jit::Block *around = node->owningBlock(), *block = node->blocks()[taken];
-  const std::vector<jit::Node *> nodes(block->nodes().begin(), block->nodes().end());
-  for (jit::Node *inner : nodes)
-    inner->moveBefore(node);
-  opened_.erase(block);
-  forget(node);
-  node->destroy();
-  know_taken({around});
-}
-
-/// Tensors made in the block are known in what is around it.
-void Scope::open_block(const jit::Block *block) {
-  opened_.insert(block);
-  know_taken(opened_);
-}
-
-void Scope::know_taken(const std::unordered_set<const jit::Block *> &taken) {
-  std::erase_if(of_blocks_, [&](const auto &entry) {
-    const auto &[tensor, value] = entry.second;
-    if (!value || !taken.contains(value->node()->owningBlock()))
-      return false;
-    if (const auto alive = tensor.lock(); alive.defined())
-      bind(at::Tensor(alive), value);
-    return blocks == 0;
-  });
-}
+void take_block(jit::Node *node, std::size_t taken) { current->blocks.take(node, taken); }
 
 void settle_kept(jit::Graph &graph) {
   static const auto keep = c10::Symbol::fromQualString("tracehost::keep");
@@ -185,25 +72,21 @@ void settle_kept(jit::Graph &graph) {
   });
 }
 
-bool in_block() { return current->blocks > 0; }
-void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
-void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
-Site left_behind() { return current->left_behind(); }
-void forgive_rejection() { current->forgive_rejection(); }
-bool is_rejected() { return current->is_rejected(); }
-std::string first_effect() { return current->effect; }
-bool saves_nothing() { return current->saves_nothing(); }
-void set_first_effect(std::string effect) { current->effect = std::move(effect); }
-void forgive_failure() { current->raised.clear(); }
-void note_raised() { current->note_raise(); }
-
-bool Scope::in_loop() const {
-  const jit::Block *block = tracer::getTracingState()->graph->insertPoint()->owningBlock();
-  for (; block->owningNode(); block = block->owningNode()->owningBlock())
-    if (block->owningNode()->kind() == c10::prim::Loop)
-      return true;
-  return false;
+bool in_block() { return current->blocks.depth > 0; }
+void note_made_in_block(const at::Tensor &t) { current->blocks.made(t); }
+void check_not_of_block(const at::Tensor &t) { current->blocks.check_not_made(t); }
+Site left_behind() { return current->blocks.left_behind(); }
+void forgive_rejection() {
+  current->rejections.forgive();
+  current->raised.clear();
+  current->number_arguments.clear();
 }
+bool is_rejected() { return current->rejections.any(); }
+std::string first_effect() { return current->effects.first; }
+bool saves_nothing() { return current->effects.saves.empty(); }
+void set_first_effect(std::string effect) { current->effects.first = std::move(effect); }
+void forgive_failure() { current->raised.clear(); }
+void note_raised() { current->effects.note_raise(); }
 
 void bind_made(const at::Tensor &t, jit::Value *value) {
   bind(t, value);
@@ -213,11 +96,11 @@ void bind_made(const at::Tensor &t, jit::Value *value) {
 
 void settle_reads() {
   if (!current->abandoned())
-    current->settle_numbers(nullptr);
+    current->number_arguments.settle(nullptr);
 }
 
 void record_modes() { current->record_modes(); }
-void reject_staging(const std::string &message) { current->reject(Rejection::staging, message); }
+void reject_staging(const std::string &message) { reject(Rejection::staging, message); }
 
 InBlock::InBlock(jit::Block *block)
     : block_(block), state_(tracer::getTracingState()),
@@ -225,7 +108,7 @@ InBlock::InBlock(jit::Block *block)
   block->owningGraph()->setInsertPoint(block);
   tracer::getTracingState()->enterFrame();
   current->forget_casts();
-  ++current->blocks;
+  ++current->blocks.depth;
 }
 
 InBlock::~InBlock() {
@@ -242,22 +125,22 @@ InBlock::~InBlock() {
 void InBlock::leave() {
   const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
   if (opened_)
-    current->reshapes.open(block_, block_->owningNode()->owningBlock());
+    current->blocks.reshapes.open(block_, block_->owningNode()->owningBlock());
   else
-    current->reshapes.close(block_);
-  --current->blocks;
+    current->blocks.reshapes.close(block_);
+  --current->blocks.depth;
   state->leaveFrame();
-  current->know_slots(*state);
+  current->speculation.know_slots(*state);
   current->forget_casts();
 }
 
 void InBlock::open() {
   opened_ = true;
   leave();
-  current->open_block(block_);
+  current->blocks.open(block_);
 }
 
-bool InBlock::keeps_shapes() const { return !current->reshapes.any(block_); }
+bool InBlock::keeps_shapes() const { return !current->blocks.reshapes.any(block_); }
 
 void InBlock::close() {
   if (current->abandoned())
@@ -279,18 +162,18 @@ void InBlock::close() {
   current->modes.record_changes(0);
 }
 
-OnFakeTensors::OnFakeTensors() { current->enter_fake_tensors(); }
-OnFakeTensors::~OnFakeTensors() { current->leave_fake_tensors(); }
+OnFakeTensors::OnFakeTensors() { current->blocks.enter_fake_tensors(); }
+OnFakeTensors::~OnFakeTensors() { current->blocks.leave_fake_tensors(); }
 
 at::Tensor fake_tensor_for(const at::Tensor &t) {
-  current->know(t);
-  return current->fake_tensor(t);
+  current->inputs.know(t);
+  return current->blocks.fake_tensor(t);
 }
 
-void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }
+void meet(jit::Value *value, const c10::IValue &list) { current->blocks.met.emplace(value, list); }
 
 std::unordered_map<jit::Value *, c10::IValue> OnFakeTensors::met() const {
-  auto result = current->met;
+  auto result = current->blocks.met;
   if (current->dynamic_sizes)
     result.insert(current->dynamic_sizes->given.begin(), current->dynamic_sizes->given.end());
   return result;

@@ -24,7 +24,7 @@ public:
   ~Called();
 
 private:
-  class Scope *scope_;
+  class Trace *trace_;
   Paused paused_;
   InstalledHook off_{nullptr};
 };

@@ -1,6 +1,7 @@
 #include "trace/eager_region.h"
 
-#include "trace/scope.h"
+#include "trace/op_tensors.h"
+#include "trace/trace.h"
 
 #include <fmt/format.h>
 
@@ -8,23 +9,23 @@ namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
 
-void Scope::lift() {
+void Trace::lift() {
   static thread_local std::uint64_t blocks = 0;
   eager_region.emplace(++blocks, here(), tracer::getTracingState(),
-                       std::make_unique<ModesOfCall>(frontend_, at_call_, without_data()));
+                       std::make_unique<ModesOfCall>(frontend, at_call_, without_data()));
   set_tracing_state(nullptr);
 }
 
-void Scope::land(bool at_end) {
+void Trace::land(bool at_end) {
   if (at_end)
     eager_region->modes->stay();
   const auto state = std::move(eager_region->state);
   eager_region.reset();
-  if (!abandoned_)
+  if (!abandoned())
     set_tracing_state(state);
 }
 
-bool Scope::is_traced(const at::Tensor &t) const {
+bool Trace::is_traced(const at::Tensor &t) const {
   const auto &state = eager_region->state;
   if (!state->hasValue(t))
     return false;
@@ -34,14 +35,14 @@ bool Scope::is_traced(const at::Tensor &t) const {
   return value->node()->kind() != c10::prim::Param || value->offset() < captures;
 }
 
-void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
+void Trace::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!trace::in_eager_region()) {
-    if (witness_)
-      witness_->before(op, stack);
+    if (witness)
+      witness->before(op, stack);
     return;
   }
-  if (witness_)
-    witness_->before_eager_op(op, stack);
+  if (witness)
+    witness->before_eager_op(op, stack);
   each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
     if (!is_traced(t))
       return;

@@ -2,7 +2,7 @@
 
 #include "trace/block.h"
 #include "trace/call.h"
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -78,7 +78,7 @@ std::int64_t version_of(const at::Tensor &t) {
 }
 
 [[noreturn]] void reject_here(const std::string &what, const std::string &cure) {
-  current->reject(Rejection::trace, fmt::format("{} at {}. {}", what, text(current->here()), cure));
+  reject(Rejection::trace, fmt::format("{} at {}. {}", what, text(current->here()), cure));
 }
 
 void check(const EngineCall &call) {
@@ -151,8 +151,8 @@ std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
 
 /// Whether restoring the `.grad`s of leaves is enough to undo the call. If so, the `.grad`s are
 /// saved.
-bool Scope::can_be_taken_back(const EngineCall &call) {
-  if (!effect.empty())
+static bool can_be_taken_back(Trace &trace, const EngineCall &call) {
+  if (!trace.effects.first.empty())
     return false;
   std::unordered_set<const Node *>
       outside; // of graphs from before the body, whose buffers it frees
@@ -160,9 +160,9 @@ bool Scope::can_be_taken_back(const EngineCall &call) {
     if (t.defined() && t.requires_grad() && !t.is_leaf())
       outside.insert(t.grad_fn().get());
   };
-  for (const at::Tensor &t : slots_)
+  for (const at::Tensor &t : trace.inputs.slots())
     add(t);
-  for (const Capture &capture : result.captures)
+  for (const Capture &capture : trace.result.captures)
     add(capture.tensor);
   const auto &state = tracer::getTracingState();
   std::vector<std::pair<at::Tensor, bool>> leaves; // with whether the engine may add in place
@@ -177,31 +177,33 @@ bool Scope::can_be_taken_back(const EngineCall &call) {
     if (!state->hasValue(leaf) || (grad.defined() && !dense))
       return false;
     // Unless the body has set it, a gradient may be there at a later call alone.
-    const bool own = saves_.has_grad(*state->graph, leaf) &&
-                     !(dense && outside_.contains(grad.storage().unsafeGetStorageImpl()));
+    const bool own = trace.effects.saves.has_grad(*state->graph, leaf) &&
+                     !(dense && trace.inputs.has_memory(grad.storage().unsafeGetStorageImpl()));
     leaves.emplace_back(leaf, !own);
   }
   for (const auto &[leaf, adds] : leaves)
-    saves_.grad(*state->graph, leaf, state->getValue(leaf), adds);
+    trace.effects.saves.grad(*state->graph, leaf, state->getValue(leaf), adds);
   return true;
 }
 
-void Scope::prepare_engine_call(const EngineCall &call) {
+void prepare_engine_call(const EngineCall &call) {
+  Trace &trace = *current;
   check(call);
   std::vector<at::Tensor> tensors;
   each_defined(call, [&](const at::Tensor &t) { tensors.push_back(t); });
-  prepare_call(tensors);
-  if (!can_be_taken_back(call))
-    note_effect("a call of the autograd engine");
-  if (witness_)
-    witness_->before_backward();
-  gradients.about_to_run(call);
+  trace.prepare_inputs(tensors);
+  if (!can_be_taken_back(trace, call))
+    trace.effects.note("a call of the autograd engine");
+  if (trace.witness)
+    trace.witness->before_backward();
+  trace.gradients.about_to_run(call);
 }
 
-void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
-  gradients.has_run();
-  if (witness_)
-    witness_->after_backward();
+void record_engine_call(const EngineCall &call, const Tensors &results) {
+  Trace &trace = *current;
+  trace.gradients.has_run();
+  if (trace.witness)
+    trace.witness->after_backward();
   const auto &state = tracer::getTracingState();
   const auto values = [&](const Tensors &tensors) {
     std::vector<jit::Value *> found;
@@ -220,30 +222,44 @@ void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
     if (!results[i].defined())
       continue;
     state->setValue(results[i], node->output(i));
-    if (inexact.contains(inputs[i]))
-      inexact.insert(node->output(i));
+    if (trace.value_sizes.has(inputs[i]))
+      trace.value_sizes.note(node->output(i));
   }
-  if (dynamic_sizes) {
+  if (trace.dynamic_sizes) {
     Tensors known;
     for (const at::Tensor &t : results)
       if (t.defined())
         known.push_back(t);
-    dynamic_sizes->after(known);
+    trace.dynamic_sizes->after(known);
   }
 }
 
-void Scope::read_grad(const at::Tensor &t) {
-  know(t);
+/// At a later call another tensor may be passed, or be at that path, than the gradient.
+static void check_reached_by_grad_alone(Trace &trace, const at::Tensor &grad) {
+  const auto input =
+      tracer::getTracingState()->hasValue(grad) ? trace.inputs.find(grad) : std::nullopt;
+  const bool is_input = input && input->second.is_same(grad);
+  const std::string path =
+      is_input ? trace.inputs.name(input->first) : trace.frontend.path_of(grad);
+  if (is_input || !path.empty())
+    reject_here(fmt::format("the body reads a .grad that it is given also as {},",
+                            path.empty() ? "an argument" : path),
+                "Use it by one way only.");
+}
+
+void read_grad(const at::Tensor &t) {
+  Trace &trace = *current;
+  trace.inputs.know(t);
   if (!shapes::is_fake_tensor(t)) // a staged block reads it from the tensor itself
-    meet(t);
-  if (dynamic_sizes)
-    dynamic_sizes->settle();
+    trace.blocks.meet(t);
+  if (trace.dynamic_sizes)
+    trace.dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
-  const bool is_new = gradients.read(t);
+  const bool is_new = trace.gradients.read(t);
   const at::Tensor &grad = grad_of(t);
   if (!grad.defined()) {
-    if (gradients.runs())
+    if (trace.gradients.runs())
       record_op("tracehost::expect_no_grad", {value}, 0);
   } else if (grad_state(t) == GradState::other) {
     reject_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
@@ -251,67 +267,43 @@ void Scope::read_grad(const at::Tensor &t) {
                             TensorMeta::of(grad).text()),
                 "Read it outside of the function.");
   } else if (is_new || !state->hasValue(grad)) {
-    check_reached_by_grad_alone(grad);
+    check_reached_by_grad_alone(trace, grad);
     jit::Value *requires_grad = state->graph->insertConstant(grad.requires_grad());
     jit::Node *node = record_op("tracehost::read_grad", {value, requires_grad});
-    if (!gradients.is_sure(t))
-      note_outside(grad);
+    if (!trace.gradients.is_sure(t))
+      trace.inputs.note_memory(grad);
     state->setValue(grad, node->output());
-    gradients.is_known(t);
-    if (inexact.contains(value))
-      inexact.insert(node->output());
-    if (dynamic_sizes)
-      dynamic_sizes->after({grad});
+    trace.gradients.is_known(t);
+    if (trace.value_sizes.has(value))
+      trace.value_sizes.note(node->output());
+    if (trace.dynamic_sizes)
+      trace.dynamic_sizes->after({grad});
   }
 }
 
-/// At a later call another tensor may be passed, or be at that path, than the gradient.
-void Scope::check_reached_by_grad_alone(const at::Tensor &grad) {
-  const auto input = tracer::getTracingState()->hasValue(grad) ? input_of(grad) : std::nullopt;
-  const bool is_input = input && input->second.is_same(grad);
-  const std::string path = is_input ? input_name(input->first) : frontend_.path_of(grad);
-  if (is_input || !path.empty())
-    reject_here(fmt::format("the body reads a .grad that it is given also as {},",
-                            path.empty() ? "an argument" : path),
-                "Use it by one way only.");
-}
-
-void Scope::written_grad(const at::Tensor &t) {
+void written_grad(const at::Tensor &t) {
+  Trace &trace = *current;
   const at::Tensor &grad = grad_of(t);
-  prepare_call(grad.defined() ? Tensors{t, grad} : Tensors{t});
+  trace.prepare_inputs(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
   if (shapes::is_fake_tensor(t))
-    note_effect("a .grad that is set");
+    trace.effects.note("a .grad that is set");
   else
-    saves_.grad(*state->graph, t, state->getValue(t));
-  gradients.wrote(t);
+    trace.effects.saves.grad(*state->graph, t, state->getValue(t));
+  trace.gradients.wrote(t);
   jit::Value *to =
       grad.defined() ? state->getValue(grad) : state->graph->insertConstant(c10::IValue());
   record_op("tracehost::set_grad", {state->getValue(t), to}, 0);
 }
 
-void Scope::note_grads() {
-  for (const auto &[t, grad] : gradients.assumed())
-    if (const auto input = input_of(t); input && input->second.is_same(t))
-      result.grads.push_back({input->first, grad});
-  std::sort(result.grads.begin(), result.grads.end(),
-            [](const GradRead &a, const GradRead &b) { return a.input < b.input; });
-}
-
-void prepare_engine_call(const EngineCall &call) { current->prepare_engine_call(call); }
-void record_engine_call(const EngineCall &call, const Tensors &results) {
-  current->record_engine_call(call, results);
-}
-void read_grad(const at::Tensor &t) { current->read_grad(t); }
-void meet(const at::Tensor &t) { current->know(t); }
+void meet(const at::Tensor &t) { current->inputs.know(t); }
 void check_grad_of_block(const at::Tensor &grad) {
   if (in_block() && shapes::is_fake_tensor(grad))
-    current->reject(Rejection::staging,
-                    fmt::format("a .grad is set in a branch or loop that is staged, at {}. Change "
-                                "it in place (p.grad.mul_(0.5)), or set it after the block.",
-                                text(current->here())));
+    reject(Rejection::staging,
+           fmt::format("a .grad is set in a branch or loop that is staged, at {}. Change "
+                       "it in place (p.grad.mul_(0.5)), or set it after the block.",
+                       text(current->here())));
 }
-void written_grad(const at::Tensor &t) { current->written_grad(t); }
 void retained_grad(const at::Tensor &t) { record_op("tracehost::retain_grad", {value_of(t)}, 0); }
 
 } // namespace tracehost::trace

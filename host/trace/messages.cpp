@@ -3,7 +3,7 @@
 #include "program/nodes.h"
 #include "program/numbers.h"
 #include "trace/numbers.h"
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -36,8 +36,8 @@ std::string mark_of_text(const at::Tensor &number, std::string_view spec, const 
   jit::Value *scalar = scalar_of(number);
   jit::Value *text =
       graph.insert(c10::Symbol::fromQualString(std::string(kTextOp)), {scalar, std::string(spec)});
-  current->texts.push_back(text);
-  return fmt::format("<traced {} #{}>", kind, current->texts.size() - 1);
+  current->number_arguments.texts.push_back(text);
+  return fmt::format("<traced {} #{}>", kind, current->number_arguments.texts.size() - 1);
 }
 
 jit::Value *insert_message(jit::Graph &graph, const std::string &message) {
@@ -54,7 +54,9 @@ jit::Value *insert_message(jit::Graph &graph, const std::string &message) {
   std::string_view rest = message;
   for (std::sregex_iterator at(message.begin(), message.end(), mark), end; at != end; ++at) {
     const auto index = static_cast<std::size_t>(std::stoul(at->str(1)));
-    jit::Value *text = index < current->texts.size() ? current->texts[index] : nullptr;
+    jit::Value *text = index < current->number_arguments.texts.size()
+                           ? current->number_arguments.texts[index]
+                           : nullptr;
     const std::string_view whole(&*at->begin()->first, static_cast<std::size_t>(at->length()));
     add_plain(rest.substr(0, static_cast<std::size_t>(whole.data() - rest.data())));
     rest.remove_prefix(static_cast<std::size_t>(whole.data() - rest.data()) + whole.size());

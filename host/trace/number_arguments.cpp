@@ -1,7 +1,11 @@
+#include "trace/number_arguments.h"
+
 #include "program/checks.h"
+#include "program/places.h"
 #include "trace/ancestry.h"
 #include "trace/numbers.h"
-#include "trace/scope.h"
+#include "trace/op_tensors.h"
+#include "trace/trace.h"
 
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -156,7 +160,7 @@ jit::Node *node_of(const c10::OperatorHandle &op) {
 
 /// `x[i, j] = n` of a traced number: torch makes a number of Python's a tensor of x's dtype, and
 /// takes a tensor of that dtype alone. `stack`: of index_put_.
-void Scope::cast_number(jit::Stack &stack) {
+void NumberArguments::cast_number(jit::Stack &stack) {
   const at::Tensor &self = stack[stack.size() - 4].toTensor();
   c10::IValue &value = stack[stack.size() - 2];
   const at::Tensor number = value.toTensor();
@@ -178,7 +182,7 @@ void Scope::cast_number(jit::Stack &stack) {
 /// Whether a traced number is among the op's arguments. To libtorch it is a tensor, but few of
 /// eager's ops take a number in place of a tensor. So a number raises here, unless the op is one of
 /// kTakeNumbers and has a tensor too.
-bool Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
+bool NumberArguments::check(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool number = false, tensor = false;
   each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
     settle_kind(t);
@@ -186,7 +190,7 @@ bool Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
   });
   std::string_view name = op.schema().name();
   if (!number || !name.starts_with("aten::"))
-    return number || !numbers_read_.empty() ||
+    return number || !reads_.empty() ||
            is_parsed(*tracer::getTracingState()->graph->insertPoint()->prev());
   name.remove_prefix(6);
   if (name.ends_with('_') && !name.ends_with("__"))
@@ -198,10 +202,10 @@ bool Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
       fmt::format("a number that the body has read from a tensor is given to {} at {}, which "
                   "takes tensors alone, or takes a number by other arithmetic than a tensor. Give "
                   "it the tensor that was read, or torch.tensor() of the number.",
-                  op.schema().name(), text(frontend_.here())));
+                  op.schema().name(), text(trace_.frontend.here())));
 }
 
-bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
+bool NumberArguments::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).is_item || !is_traced_number(stack.back().toTensor()))
     return false;
   const at::Tensor &t = stack.back().toTensor();
@@ -213,44 +217,35 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
 }
 
 /// A float or an int that C code reads from a tensor, as eager's argument parser does.
-bool Scope::reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack) {
+bool NumberArguments::reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
   const bool has_kind =
       at::isFloatingType(t.scalar_type()) || at::isIntegralType(t.scalar_type(), false);
-  if (without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided || t.numel() != 1 ||
-      !has_kind || t.unsafeGetTensorImpl()->is_wrapped_number() ||
-      t.key_set().has(c10::DispatchKey::Python) || (dynamic_sizes && dynamic_sizes->is_size(t)))
+  if (trace_.without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided ||
+      t.numel() != 1 || !has_kind || t.unsafeGetTensorImpl()->is_wrapped_number() ||
+      t.key_set().has(c10::DispatchKey::Python) ||
+      (trace_.dynamic_sizes && trace_.dynamic_sizes->is_size(t)))
     return false;
   const at::Tensor number = read_number(t);
   read_by_c_code(number, *value_of_number(number), true);
-  numbers_read_.back().source = t;
+  reads_.back().source = t;
   return true;
 }
 
-void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant,
-                           std::optional<ArgumentPlace> place) {
+void NumberArguments::read_by_c_code(const at::Tensor &number, const c10::IValue &value,
+                                     bool as_constant, std::optional<ArgumentPlace> place) {
   settle_kind(number);
   const auto &state = tracer::getTracingState();
-  numbers_read_.push_back({number, state->getValue(number), value, as_constant,
-                           state->graph->insertPoint()->prev(), frontend_.instruction(),
-                           frontend_.here(), effect});
-  numbers_read_.back().place = std::move(place);
-}
-
-/// The sizes of an op's results depend on numbers; of a list that is taken apart, of its tensors.
-void Scope::note_inexact(jit::Node &node) {
-  for (jit::Value *output : node.outputs()) {
-    inexact.insert(output);
-    for (const jit::Use &use : output->uses())
-      if (use.user->kind() == c10::prim::ListUnpack)
-        note_inexact(*use.user);
-  }
+  reads_.push_back({number, state->getValue(number), value, as_constant,
+                    state->graph->insertPoint()->prev(), trace_.frontend.instruction(),
+                    trace_.frontend.here(), trace_.effects.first});
+  reads_.back().place = std::move(place);
 }
 
 /// The node of the op gets the number at the place where the body gave it.
-bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
+bool NumberArguments::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
   jit::Node *node = node_of(op);
   const auto &[position, name, element] = *read.place;
   const auto named = name.empty() ? std::nullopt : op.schema().argumentIndexWithName(name);
@@ -268,15 +263,15 @@ bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
     return false;
   replace(*node, {index, static_cast<int>(element)}, read.tensor->node()->input(0));
   if (is_size_argument(op.schema(), index) && !read.value.isDouble())
-    note_inexact(*node);
+    trace_.value_sizes.note_results(*node);
   return true;
 }
 
 /// The nodes that have `number`, itself or in a list, get sizes by it where the op's results do.
-void Scope::note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number) {
+void NumberArguments::note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number) {
   const auto note = [&](const jit::Use &use) {
     if (is_size_argument(op.schema(), use.offset))
-      note_inexact(*use.user);
+      trace_.value_sizes.note_results(*use.user);
   };
   for (const jit::Use &use : number->uses()) {
     if (use.user->kind() != c10::prim::ListConstruct)
@@ -289,7 +284,7 @@ void Scope::note_sizes_of(const c10::OperatorHandle &op, const jit::Value *numbe
 
 /// Whether the parser has made a node for it that the op uses. Of a tensor that the body has no
 /// number of, the node reads the tensor.
-bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) {
+bool NumberArguments::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) {
   const auto takes = [&](jit::Node *node) {
     if (node->output()->uses().empty() || !parsed_.insert(node).second)
       return false;
@@ -313,7 +308,8 @@ bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) 
 
 /// The op's node has constants of the values that were read, which become the numbers. Leaves those
 /// in `reads` that the node does not have, or whose constant is not known.
-void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads) {
+void NumberArguments::take_constants(const c10::OperatorHandle &op,
+                                     std::vector<NumberRead> &reads) {
   jit::Node *node = node_of(op);
   std::vector<NumberRead> left;
   while (node && !reads.empty()) {
@@ -339,7 +335,7 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
     for (std::size_t i = 0; i < places.size(); ++i) {
       replace(*node, places[i], equal[i].tensor->node()->input(0));
       if (is_size_argument(op.schema(), places[i].input) && !value.isDouble())
-        note_inexact(*node);
+        trace_.value_sizes.note_results(*node);
     }
   }
   reads.insert(reads.end(), left.begin(), left.end());
@@ -347,14 +343,14 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
 
 /// After an op that the body calls, or at its end: what was read before is among the op's
 /// arguments, or C code has the value itself.
-void Scope::settle_numbers(const c10::OperatorHandle *op) {
+void NumberArguments::settle(const c10::OperatorHandle *op) {
   std::vector<NumberRead> as_constants, left;
-  for (NumberRead &read : std::exchange(numbers_read_, {})) {
+  for (NumberRead &read : std::exchange(reads_, {})) {
     if (op && counts_by_numbers(*op) && !read.value.isDouble()) {
-      need_read(read);
+      need(read);
       continue;
     }
-    const bool of_op = op && read.by == frontend_.instruction();
+    const bool of_op = op && read.by == trace_.frontend.instruction();
     if (of_op && read.place && takes_place(*op, read))
       continue;
     if (of_op && (!read.as_constant || read.source.defined()) && takes_parsed(*op, read))
@@ -367,50 +363,33 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
     take_constants(*op, as_constants);
   left.insert(left.end(), as_constants.begin(), as_constants.end());
   for (const NumberRead &read : left)
-    need_read(read);
+    need(read);
 }
 
-/// dropout(x, p) gives x itself where p is 0, which a later call's number may not be. So the body
-/// gets another tensor over x's memory, and x stays what it was.
-void Scope::part_from_argument(const c10::OperatorHandle &op, jit::Stack &stack) {
-  if (under_way_.empty()) // a read of a size
-    return;
-  const Op &ran = under_way_.front();
-  if (!ran.first || traits(op).writes || stack.empty() || !stack.back().isTensor() ||
-      stack.back().toTensor().unsafeGetTensorImpl() != ran.first)
-    return;
-  const auto &state = tracer::getTracingState();
-  const at::Tensor argument = stack.back().toTensor();
-  jit::Value *result = state->getValue(argument);
-  const auto inputs = result->node()->inputs();
-  const bool by_number = std::any_of(inputs.begin(), inputs.end(), [](const jit::Value *input) {
-    return !input->type()->isSubtypeOf(*c10::TensorType::get()) && !is_of_constants(input);
+void NumberArguments::forget(jit::Node *node) {
+  parsed_.erase(node);
+  std::erase_if(reads_, [&](const NumberRead &read) {
+    return read.last == node || read.tensor->node() == node;
   });
-  if (result == ran.first_value || !by_number)
-    return;
-  at::Tensor other;
-  {
-    const Paused paused;
-    const InstalledHook no_hook(nullptr);
-    other = at::alias(argument);
-  }
-  state->setValue(argument, ran.first_value);
-  state->setValue(other, result);
-  stack.back() = std::move(other);
 }
 
-void Scope::need_read(const NumberRead &read) {
+void NumberArguments::forget(jit::Value *value) {
+  std::replace(texts.begin(), texts.end(), value, static_cast<jit::Value *>(nullptr));
+}
+
+void NumberArguments::need(const NumberRead &read) {
   if (shapes::is_fake_tensor(read.number))
     reject_number(read.number, "by C code");
   if (read.source.defined() && read.value.isDouble() &&
       !is_of_constants(read.tensor->node()->input(0)))
-    reject_read(&read.source, "aten::item", read.where);
+    trace_.reject_read(&read.source, "aten::item", read.where);
   // Before the op that came then: it may raise for another value.
   jit::Node *const next = read.last->next();
   const jit::WithInsertPoint behind(next);
-  const std::string now = std::exchange(effect, read.effect);
-  const auto restore = c10::make_scope_exit([&] { effect = now; });
-  speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
+  const std::string now = std::exchange(trace_.effects.first, read.effect);
+  const auto restore = c10::make_scope_exit([&] { trace_.effects.first = now; });
+  trace_.speculation.speculate(read.tensor->node()->input(0), read.value, "by C code",
+                               text(read.where));
   for (jit::Node *made = read.last->next(); made != next; made = made->next())
     made->setSourceRange(place_range(text(read.where)));
 }

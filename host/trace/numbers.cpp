@@ -7,7 +7,7 @@
 #include "trace/ancestry.h"
 #include "trace/block.h"
 #include "trace/eager_region.h"
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -67,7 +67,7 @@ jit::Value *scalar_of(const at::Tensor &number) {
   jit::Value *tensor = tracer::getTracingState()->getValue(number);
   if (jit::Value *scalar = scalar_behind(tensor)) {
     if (const auto value = value_of_number(number))
-      current->meet(scalar, *value);
+      current->blocks.meet(scalar, *value);
     return scalar;
   }
   jit::Graph &graph = *tensor->owningGraph(); // a size may be a tensor that ops computed
@@ -104,29 +104,19 @@ static at::Tensor item_of(const at::Tensor &t, bool without_data) {
 }
 
 at::Tensor read_number(const at::Tensor &t) {
-  current->know(t);
+  current->inputs.know(t);
   if (!shapes::is_fake_tensor(t))
-    current->meet(t);
+    current->blocks.meet(t);
   current->record_modes();
   return item_of(t, current->without_data());
 }
 
 at::Tensor number_of_slot(const at::Tensor &t) {
-  current->know(t);
-  return current->head().add([&] { return item_of(t, false); });
+  current->inputs.know(t);
+  return current->speculation.head().add([&] { return item_of(t, false); });
 }
 
-void keep_known(const at::Tensor &number) { current->keep_known(number); }
-
-void Scope::keep_known(const at::Tensor &number) {
-  slots_known_.emplace_back(number, tracer::getTracingState()->getValue(number));
-}
-
-void Scope::know_slots(tracer::TracingState &state) const {
-  for (const auto &[number, value] : slots_known_)
-    if (!state.hasValue(number))
-      state.setValue(number, value);
-}
+void keep_known(const at::Tensor &number) { current->speculation.keep_known(number); }
 
 bool is_constant_number(const at::Tensor &number) {
   return is_traced_number(number) &&
@@ -134,8 +124,9 @@ bool is_constant_number(const at::Tensor &number) {
 }
 
 bool can_be_checked(const at::Tensor &number) {
-  return is_traced_number(number) && current->may_branch() &&
-         current->is_of_head(tracer::getTracingState()->getValue(number)->node()->input(0));
+  return is_traced_number(number) && current->speculation.may_branch() &&
+         current->speculation.is_of_head(
+             tracer::getTracingState()->getValue(number)->node()->input(0));
 }
 
 namespace {
@@ -144,7 +135,7 @@ namespace {
 at::Tensor size_read(const at::Tensor &t, jit::Value *scalar, const c10::IValue &actual) {
   const bool no_data = shapes::is_fake_tensor(t);
   if (!no_data)
-    current->meet(t);
+    current->blocks.meet(t);
   return number(scalar, kind_of(actual), no_data ? std::nullopt : std::optional(actual));
 }
 
@@ -221,8 +212,8 @@ namespace {
 
 /// All kinds that `scalar` may have, as bits. There are several only if its kind depends on values.
 Kinds kinds_of(const jit::Value *scalar, NumberKind kind) {
-  const auto found = current->loose.find(scalar);
-  return found == current->loose.end() ? bit(kind) : found->second;
+  const auto found = current->speculation.loose.find(scalar);
+  return found == current->speculation.loose.end() ? bit(kind) : found->second;
 }
 
 /// What `op` may give for operands of these kinds.
@@ -277,48 +268,50 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
     if (known)
       result = apply_number_op(op, values);
   } catch (const Raised &) {
-    current->check_raises(op, scalars, true);
+    current->speculation.check_raises(op, scalars, true);
     throw;
   }
   if (op.raises)
-    current->check_raises(op, scalars, false, known);
+    current->speculation.check_raises(op, scalars, false, known);
   const Kinds possible = kinds_of_result(op, kinds);
   if (!std::has_single_bit(possible) && !result)
-    current->reject(Rejection::value_read,
-                    fmt::format("the type of a number ({}) at {} depends on values, in a branch or "
-                                "loop that is staged, or in a trace from specs. Give it one type "
-                                "(float(), int()).",
-                                op.name, text(current->here())));
+    reject(Rejection::value_read,
+           fmt::format("the type of a number ({}) at {} depends on values, in a branch or "
+                       "loop that is staged, or in a trace from specs. Give it one type "
+                       "(float(), int()).",
+                       op.name, text(current->here())));
   jit::Node *node = record_op("tracehost::py_" + std::string(op.name), scalars);
   const auto kind = result ? kind_of(*result) : static_cast<NumberKind>(std::countr_zero(possible));
   at::Tensor made = number(node->output(), kind, result);
   if (op.raises)
-    current->note_raise();
+    current->effects.note_raise();
   if (!std::has_single_bit(possible)) { // a later call's may be of another type
     node->output()->setType(c10::NumberType::get());
-    current->loose.emplace(node->output(), possible);
+    current->speculation.loose.emplace(node->output(), possible);
   }
   return made;
 }
 
-void check_sizes(const at::Tensor &t, const std::string &what) { current->check_sizes(t, what); }
+void check_sizes(const at::Tensor &t, const std::string &what) {
+  current->value_sizes.check(t, what);
+}
 
 void settle_kind(const at::Tensor &number) {
-  if (current->loose.empty() || !is_traced_number(number))
+  if (current->speculation.loose.empty() || !is_traced_number(number))
     return;
   jit::Value *scalar = tracer::getTracingState()->getValue(number)->node()->input(0);
-  if (!current->loose.contains(scalar))
+  if (!current->speculation.loose.contains(scalar))
     return;
-  current->check_kind(scalar, *number_kind(number.scalar_type()));
-  if (current->blocks == 0) // else another path may not have checked
-    current->loose.erase(scalar);
+  current->speculation.check_kind(scalar, *number_kind(number.scalar_type()));
+  if (current->blocks.depth == 0) // else another path may not have checked
+    current->speculation.loose.erase(scalar);
 }
 
 std::int64_t index_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !tracer_records())
     reject_number(number, "as an index");
-  current->read_by_c_code(number, *value, false);
+  current->number_arguments.read_by_c_code(number, *value, false);
   return value->isBool() ? value->toBool() : value->toInt();
 }
 
@@ -327,7 +320,7 @@ c10::IValue give_number(const at::Tensor &number, ArgumentPlace place) {
   const c10::IValue given = value                                 ? *value
                             : number.scalar_type() == at::kDouble ? c10::IValue(1.0)
                                                                   : c10::IValue(std::int64_t{1});
-  current->read_by_c_code(number, given, true, std::move(place));
+  current->number_arguments.read_by_c_code(number, given, true, std::move(place));
   return given;
 }
 
@@ -339,18 +332,18 @@ double real_of_number(const at::Tensor &number) {
   }
   if (!value || !tracer_records())
     reject_number(number, "float()");
-  current->read_by_c_code(number, *value, true);
+  current->number_arguments.read_by_c_code(number, *value, true);
   return value->toDouble();
 }
 
 [[noreturn]] static void reject_without_value(Rejection why, const std::string &how) {
-  current->reject(
-      why, fmt::format("the body uses a tensor's number as a Python value ({}) at {}, which has no "
-                       "data in a staged branch or loop, or in a trace from specs. Keep the "
-                       "computation in numbers and tensors "
-                       "(torch.where, masks; under autograph, if, while and range() take "
-                       "them), or trace with values.",
-                       how, text(current->here())));
+  reject(why,
+         fmt::format("the body uses a tensor's number as a Python value ({}) at {}, which has no "
+                     "data in a staged branch or loop, or in a trace from specs. Keep the "
+                     "computation in numbers and tensors "
+                     "(torch.where, masks; under autograph, if, while and range() take "
+                     "them), or trace with values.",
+                     how, text(current->here())));
 }
 
 void reject_number(const at::Tensor &, const std::string &how) {
@@ -359,14 +352,14 @@ void reject_number(const at::Tensor &, const std::string &how) {
 
 void abandon_number(const std::string &how) { reject_without_value(Rejection::limit, how); }
 
-bool may_check() { return !current->without_data() && current->may_check(); }
+bool may_check() { return !current->without_data() && current->speculation.may_check(); }
 
 void check_condition(const at::Tensor &condition, bool actual, const std::string &where) {
   const Resumed resumed; // an effect may come in code that tracehost asks
   jit::Value *value = value_of(condition);
   jit::Node *read = record_op("aten::is_nonzero", {value});
   read->output()->setType(c10::NumberType::get());
-  current->speculate(read->output(), actual, "bool()", where);
+  current->speculation.speculate(read->output(), actual, "bool()", where);
 }
 
 void need_number(const at::Tensor &t, const std::string &how) {
@@ -376,7 +369,7 @@ void need_number(const at::Tensor &t, const std::string &how) {
   const auto value = value_of_number(t);
   if (!value)
     reject_number(t, how);
-  current->speculate(scalar_of(t), *value, how, text(current->here()));
+  current->speculation.speculate(scalar_of(t), *value, how, text(current->here()));
 }
 
 void fold_numbers(jit::Block &block) {

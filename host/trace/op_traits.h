@@ -5,7 +5,7 @@
 
 namespace tracehost::trace {
 
-/// What the tracing scope has to know of an op, derived from its schema once.
+/// What a trace has to know of an op, derived from its schema once.
 struct OpTraits {
   bool reads_value = false;  ///< returns a Python number or bool computed from a tensor's content
   bool is_item = false;      ///< t.item(), by either of its ops

@@ -1,4 +1,4 @@
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -44,7 +44,7 @@ bool is_view_of_dtype(const c10::FunctionSchema &schema) {
   return schema.name() == "aten::view" && schema.overload_name() == "dtype";
 }
 
-void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
+void Trace::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto &arguments = schema.arguments();
   const auto values = arguments_of(op, stack);
@@ -72,7 +72,7 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   own_node_ = graph.insertNode(node);
 }
 
-void Scope::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
+void Trace::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto results = results_of(op, stack);
   for (std::size_t i = 0; i < results.size(); ++i)
     tracer::setValueTrace(results[i],
@@ -81,7 +81,7 @@ void Scope::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
 
 /// What torch returns for a collective's result waits for it where it is first used. A graph waits
 /// at once: its ops take plain tensors.
-std::optional<c10::OperatorHandle> Scope::instead(const c10::OperatorHandle &op) {
+std::optional<c10::OperatorHandle> Trace::instead(const c10::OperatorHandle &op) {
   if (!traits(op).wraps)
     return std::nullopt;
   return c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::wait_tensor", "");

@@ -2,11 +2,12 @@
 
 #include "program/nodes.h"
 #include "program/passes.h"
+#include "program/places.h"
 #include "trace/ancestry.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
 #include "trace/numbers.h"
-#include "trace/scope.h"
+#include "trace/trace.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -23,15 +24,15 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-/// Each tensor constant of the graph must come from Scope::literal: its one use is a clone. Calls
+/// Each tensor constant of the graph must come from Inputs::literal: its one use is a clone. Calls
 /// of Python are recorded by us: what libtorch has recorded by itself does not hold what it
 /// changes.
-void audit(const jit::Node *node, Scope &scope) {
+void audit(const jit::Node *node) {
   if (node->kind() == c10::prim::PythonOp)
-    scope.reject(Rejection::trace,
-                 fmt::format("{} was called by an `apply` that was taken from the class before "
-                             "tracehost was imported. Import tracehost first.",
-                             static_cast<const jit::PythonOp *>(node)->name()));
+    reject(Rejection::trace,
+           fmt::format("{} was called by an `apply` that was taken from the class before "
+                       "tracehost was imported. Import tracehost first.",
+                       static_cast<const jit::PythonOp *>(node)->name()));
   if (node->kind() != c10::prim::Constant ||
       !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
     return;
@@ -41,23 +42,23 @@ void audit(const jit::Node *node, Scope &scope) {
     return;
   for (const auto &use : node->output()->uses())
     if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
-      scope.reject(Rejection::capture,
-                   fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
-                               "it outside of the function, or by an op in it.",
-                               c10::str(value->toTensor().sizes()), place_of(*use.user)));
+      reject(Rejection::capture,
+             fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
+                         "it outside of the function, or by an op in it.",
+                         c10::str(value->toTensor().sizes()), place_of(*use.user)));
 }
 
-/// Makes a Scope the thread's for as long as its trace runs, with casts of its own.
+/// Makes a Trace the thread's for as long as its trace runs, with casts of its own.
 struct Current {
-  Scope &scope;
+  Trace &trace;
 
-  explicit Current(Scope &own) : scope(own) {
-    scope.forget_casts();
-    current = &scope;
+  explicit Current(Trace &own) : trace(own) {
+    trace.forget_casts();
+    current = &trace;
   }
   ~Current() {
     current = nullptr;
-    scope.forget_casts();
+    trace.forget_casts();
   }
 };
 
@@ -80,27 +81,27 @@ struct Recording {
 
 /// Runs the body. After any exception of the body, libtorch's tracer is fit for the next trace.
 std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body,
-                                 Scope &scope) {
-  const InstalledHook hook(&scope);
+                                 Trace &trace) {
+  const InstalledHook hook(&trace);
   const auto state = tracer::getTracingState();
   std::optional<shapes::WithoutData> without_data;
-  if (scope.without_data())
+  if (trace.without_data())
     without_data.emplace();
   try {
     std::vector<at::Tensor> results = body();
-    scope.close();
+    trace.close();
     for (auto &t : results) {
-      scope.know(t);
-      scope.check_returned(t);
-      scope.note_leaf(t);
-      const bool is_size = scope.dynamic_sizes && scope.dynamic_sizes->is_size(t);
+      trace.inputs.know(t);
+      trace.inputs.check_returned(t);
+      trace.inputs.note_leaf(t);
+      const bool is_size = trace.dynamic_sizes && trace.dynamic_sizes->is_size(t);
       if (!is_size && !is_traced_number(t))
-        t = scope.fake_tensor(t);
+        t = trace.blocks.fake_tensor(t);
     }
     return results;
   } catch (...) {
-    if (scope.eager_region)
-      scope.land(true);
+    if (trace.eager_region)
+      trace.land(true);
     // An op that throws leaves the tracer switched off: its kernel does not restore the state.
     tracer::setTracingState(state);
     clear_argument_stash();
@@ -140,12 +141,11 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
              const Outcomes *outcomes) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
-  Scope scope(slots, dynamic, frontend, witness);
-  scope.outcomes = outcomes;
-  Current mark(scope);
+  Trace under_way(slots, dynamic, frontend, witness, outcomes);
+  Current mark(under_way);
   const Recording recording(slots);
   jit::Graph &graph = *recording.state->graph;
-  const auto results = run_body(body, scope);
+  const auto results = run_body(body, under_way);
   for (std::size_t i = 0; i < results.size(); ++i)
     graph.registerOutput(recording.state->getOutput(results[i], i));
   tracer::setTracingState(nullptr);
@@ -155,16 +155,16 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
   // it is what the loop began with. All writes stay, as in eager.
   jit::EliminateDeadCode(graph.block());
   jit::NormalizeOps(recording.state->graph);
-  each_node(graph.block(), [&](const jit::Node *node) { audit(node, scope); });
+  each_node(graph.block(), [&](const jit::Node *node) { audit(node); });
   settle_kept(graph);
-  scope.result.graph = recording.state->graph;
-  return std::move(scope.result);
+  under_way.result.graph = recording.state->graph;
+  return std::move(under_way.result);
 }
 
 bool recording() { return current && !current->abandoned() && tracer_records(); }
 bool active() { return current != nullptr; }
 bool abandoned() { return current && current->abandoned(); }
-bool abandons() { return current && current->abandons(); }
+bool abandons() { return current && current->rejections.abandons(); }
 
 Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr); }
 Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }
@@ -175,15 +175,15 @@ std::int64_t integer_now(const at::Tensor &t) {
 }
 
 bool traces_reads() { return current->traces_reads(); }
-void reject_read(const std::string &what) { current->reject(Rejection::value_read, what); }
-void reject(Rejection why, const std::string &message) { current->reject(why, message); }
-void repeat_rejection() { current->repeat_rejection(); }
+void reject_read(const std::string &what) { reject(Rejection::value_read, what); }
+void reject(Rejection why, const std::string &message) { current->rejections.reject(why, message); }
+void repeat_rejection() { current->rejections.repeat(); }
 void check_size_read(const at::Tensor &t, const std::string &what) {
-  if (!current->exact(t))
-    current->reject_sizes(what);
+  if (!current->value_sizes.exact(t))
+    current->value_sizes.reject_sizes(what);
 }
-bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
-bool has_unknown_sizes() { return !current->inexact.empty(); }
+bool has_exact_sizes(const at::Tensor &t) { return current->value_sizes.exact(t); }
+bool has_unknown_sizes() { return current->value_sizes.any(); }
 void note_strides_read() { current->result.reads_strides = true; }
 static bool may_be_view(const at::Tensor &t) {
   return (t.is_view() || t.is_inference()) && !current->without_data() &&
@@ -191,19 +191,19 @@ static bool may_be_view(const at::Tensor &t) {
 }
 static void check_known_sizes(const at::Tensor &t) {
   if (may_be_view(t))
-    current->check_sizes(t, "how a tensor lies in memory");
+    current->value_sizes.check(t, "how a tensor lies in memory");
 }
 bool lies_by_values(const at::Tensor &t) {
-  return (traces_reads() && may_be_view(t) && !current->exact(t)) || lies_by_block(t);
+  return (traces_reads() && may_be_view(t) && !current->value_sizes.exact(t)) || lies_by_block(t);
 }
 bool lies_by_block(const at::Tensor &t) {
-  return traces_reads() && current->varies(Fact::layout, t);
+  return traces_reads() && current->blocks.varies(Fact::layout, t);
 }
 bool records_by_block(const at::Tensor &t) {
-  return traces_reads() && current->varies(Fact::gradient, t);
+  return traces_reads() && current->blocks.varies(Fact::gradient, t);
 }
 bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name) {
-  if (!current->exact(t)) {
+  if (!current->value_sizes.exact(t)) {
     if (!traces_reads())
       check_size_read(t, name);
     return traces_reads();
@@ -212,20 +212,20 @@ bool lies_by_sizes(const at::Tensor &t, Layout read, const char *name) {
     return true;
   if (!current->dynamic_sizes)
     return false;
-  current->know(t);
-  current->meet(t);
+  current->inputs.know(t);
+  current->blocks.meet(t);
   return current->dynamic_sizes->lies_by_sizes(t, read);
 }
 void note_strides_read(const at::Tensor &t) {
   check_known_sizes(t);
-  if (current->may_lie_as_inputs(t))
+  if (current->inputs.may_lie_as_inputs(t))
     note_strides_read();
   if (current->dynamic_sizes)
     current->dynamic_sizes->read_strides(t);
 }
 void note_contiguity_read(const at::Tensor &t) {
   check_known_sizes(t);
-  if (current->may_lie_as_inputs(t))
+  if (current->inputs.may_lie_as_inputs(t))
     note_strides_read();
   if (current->dynamic_sizes)
     current->dynamic_sizes->read_contiguity(t);
@@ -233,15 +233,15 @@ void note_contiguity_read(const at::Tensor &t) {
 std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension) {
   if (!current->dynamic_sizes) [[likely]]
     return std::nullopt;
-  current->know(t);
-  current->meet(t);
+  current->inputs.know(t);
+  current->blocks.meet(t);
   return current->dynamic_sizes->size(t, dimension);
 }
 std::optional<at::Tensor> traced_numel(const at::Tensor &t) {
   if (!current->dynamic_sizes) [[likely]]
     return std::nullopt;
-  current->know(t);
-  current->meet(t);
+  current->inputs.know(t);
+  current->blocks.meet(t);
   return current->dynamic_sizes->numel(t);
 }
 bool has_dynamic_sizes() { return current->dynamic_sizes.has_value(); }
@@ -283,8 +283,9 @@ void note_draw(const std::string &what) {
 void note_edited(const std::string &what) {
   current->result.edited.push_back({what, current->here()});
 }
-void note_raising(const std::string &op) { current->note_raising(op); }
-void keep(jit::Value *result) { current->keep(result); }
+void note_raising(const std::string &op) { current->effects.note_raising(op); }
+/// A generator advances as in eager, an error is raised as in eager. See settle_kept().
+void keep(jit::Value *result) { insert_op(*result->owningGraph(), "tracehost::keep", {result}, 0); }
 void note_leaf_read() { current->result.reads_leaf = true; }
 
 } // namespace tracehost::trace
