@@ -45,26 +45,6 @@ bool Trace::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
   return blocks.is_of_sizes(op, stack);
 }
 
-void Trace::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const at::Tensor *first = nullptr;
-  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) { first = first ? first : &t; });
-  reject_read(first, op.schema().name(), frontend.here());
-}
-
-void Trace::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const bool reads = traits(op).reads_value;
-  if (!reads && !dynamic_sizes)
-    return;
-  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
-    if (!tracer::getTracingState()->hasValue(t))
-      return;
-    if (dynamic_sizes && dynamic_sizes->is_size(t))
-      dynamic_sizes->specialize(t, "torch.tensor() of a size");
-    else if (reads)
-      reject_read(&t, op.schema().name(), frontend.here());
-  });
-}
-
 static void check_can_be_recorded(const c10::OperatorHandle &op, const Site &here) {
   const auto &name = op.schema().name();
   if (traits(op).unrecorded)
@@ -192,25 +172,6 @@ void Trace::failed(const c10::OperatorHandle &op) {
                     "its ops raise. Check for the cause before, in tensors, or move the "
                     "attempt out of the function.",
                     op.schema().name(), text(frontend.here()));
-}
-
-/// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
-bool Trace::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (op_depth() > 0 && reading_size_)
-    return true;
-  reading_size_ = false;
-  const bool truth = op.schema().name() == "aten::is_nonzero";
-  if (!truth && !traits(op).is_item)
-    return false;
-  const at::Tensor &t = stack.back().toTensor();
-  if (!dynamic_sizes->is_size(t))
-    return false;
-  if (truth)
-    dynamic_sizes->truth(t);
-  else
-    dynamic_sizes->index(t);
-  reading_size_ = true;
-  return true;
 }
 
 /// The tracer records each copy_() as one that blocks.

@@ -1,3 +1,4 @@
+#include "trace/op_tensors.h"
 #include "trace/trace.h"
 
 #include <fmt/format.h>
@@ -6,7 +7,8 @@ namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
 
-/// Reads of values that no graph can repeat; what gives a traced number is in numbers.h.
+/// Reads of values by ops: sizes, numbers, and those that no graph can repeat. What gives a traced
+/// number is in numbers.h.
 
 void Trace::reject_read(const at::Tensor *t, const std::string &how, const Site &where) {
   const auto input = t ? inputs.find(*t) : std::nullopt;
@@ -21,6 +23,45 @@ void Trace::reject_read(const at::Tensor *t, const std::string &how, const Site 
                      "out of the function.",
                      name.empty() ? "a traced tensor" : name, how, text(where), why,
                      condition ? "" : "; under autograph, if, while and range() take tensors"));
+}
+
+void Trace::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const at::Tensor *first = nullptr;
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) { first = first ? first : &t; });
+  reject_read(first, op.schema().name(), frontend.here());
+}
+
+void Trace::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const bool reads = traits(op).reads_value;
+  if (!reads && !dynamic_sizes)
+    return;
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    if (!tracer::getTracingState()->hasValue(t))
+      return;
+    if (dynamic_sizes && dynamic_sizes->is_size(t))
+      dynamic_sizes->specialize(t, "torch.tensor() of a size");
+    else if (reads)
+      reject_read(&t, op.schema().name(), frontend.here());
+  });
+}
+
+/// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
+bool Trace::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (op_depth() > 0 && reading_size_)
+    return true;
+  reading_size_ = false;
+  const bool truth = op.schema().name() == "aten::is_nonzero";
+  if (!truth && !traits(op).is_item)
+    return false;
+  const at::Tensor &t = stack.back().toTensor();
+  if (!dynamic_sizes->is_size(t))
+    return false;
+  if (truth)
+    dynamic_sizes->truth(t);
+  else
+    dynamic_sizes->index(t);
+  reading_size_ = true;
+  return true;
 }
 
 /// Whether an op that reads values runs as it is. An op that has nothing to do with tensors does.
