@@ -38,7 +38,7 @@ def main() -> int:
             )
         own, _ = commands()[command].own(words)
         if command == "doctor" and "--version" in own:
-            from .doctor.installed import version_lines
+            from .doctor.checks import version_lines
 
             sys.stdout.write(version_lines())
             return 0
