@@ -8,8 +8,7 @@
 A line has a Function's module and qualified name, the arguments, and the modes that are not as usual. It ends with how
 often one Function object may trace it, if more than once. Lines are sorted, and have no addresses and no line
 numbers, so that a diff shows what a change adds. `tracehost lock` writes them from the events of a run, `tracehost run --frozen`
-compares each trace with them (tracehost/_reports/frozen.py). The command starts without torch, so this is a package of
-its own.
+compares each trace with them (gate.py). The command starts without torch, so this is a package of its own.
 """
 
 from __future__ import annotations
