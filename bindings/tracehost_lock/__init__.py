@@ -101,7 +101,9 @@ def read(path: str) -> Lock:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
     except UnicodeDecodeError:
-        raise LockError(f"{shown}:1: this is no text. Write the lock again: {_again()}.") from None
+        raise LockError(
+            f"{shown}:1: the file is not UTF-8 text. Write the lock again: {_again()}."
+        ) from None
     head = lines[0] if lines else ""
     if not head.startswith(_HEAD):
         raise LockError(f"{shown}:1: a lock begins with '{_HEAD}{VERSION}'. {_restore()}")

@@ -299,12 +299,12 @@ WRONG = [
     ([], [NAME, "x"], f"{TAKES}, got '{NAME} x'"),
     ([], ["faster"], "'faster' names no function: write MODULE:FUNCTION or SCRIPT.py:FUNCTION"),
     ([], ["test_bench_command:none"], "test_bench_command has no 'none'"),
-    ([], ["test_bench_command:MS"], "test_bench_command:MS is a int, no function"),
+    ([], ["test_bench_command:MS"], "test_bench_command:MS is of type int, not a function"),
     ([], ["test_bench_command:concrete"], "test_bench_command:concrete is a ConcreteFunction; name the function that it was made of"),
     ([], [NAME], f"{NAME}(x) takes arguments: give them, --signature 'f32[32,128], 2'"),
     (["--signature=f32[2], 3"], [NAME], "--signature 'f32[2], 3' does not fit (x): too many positional arguments"),
     (["--signature=f32[?]"], [NAME], "--signature 'f32[?]': a size must be a number to be measured with"),
-    (["--signature=f33[2]"], [NAME], "'f33' in --signature is no dtype; there are f16, f32, f64, bf16, i8, i16, i32, i64, u8, c64, c128, bool"),
+    (["--signature=f33[2]"], [NAME], "'f33' in --signature is not a dtype; write one of f16, f32, f64, bf16, i8, i16, i32, i64, u8, c64, c128, bool"),
     (["--against=jax"], [NAME], "--against takes eager and compile, got 'jax'"),
     (["--against=compile", "--max-regress=5"], [NAME], "--max-regress compares with eager, which --against leaves out"),
     (["--repeat=0"], [NAME], "--repeat takes a whole number from 1 on, got '0'"),
@@ -330,7 +330,11 @@ def test_archives_that_are_wrong(tmp_path):
     for target, code, message in (
         ("b.pt:plain", 1, "b.pt is no tracehost archive: it is no zip file"),
         ("a.pt:none", 2, "a.pt has no 'none'; there is plain"),
-        ("no.pt:plain", 2, "there is no module 'no.pt'; a script is named with its .py"),
+        (
+            "no.pt:plain",
+            2,
+            "there is no module 'no.pt', and no such file; a script needs its suffix .py",
+        ),
     ):
         with pytest.raises(CommandError) as caught:
             run_bench(PAIR, target)

@@ -475,7 +475,7 @@ def test_a_lock_that_was_edited_badly(run_host, tmp_path, text, message):
 
 def test_a_lock_that_is_no_text(run_host, tmp_path):
     (tmp_path / "tracehost.lock").write_bytes(b"\xff\xfe")
-    with pytest.raises(lock.LockError, match=r"tracehost.lock:1: this is no text"):
+    with pytest.raises(lock.LockError, match=r"tracehost.lock:1: the file is not UTF-8 text"):
         lock.read(str(tmp_path / "tracehost.lock"))
 
 
