@@ -10,7 +10,7 @@ import torch
 import tracehost
 from core_support import assert_same
 from tracehost.testing import assert_traces
-from types_support import traces, with_attributes
+from types_support import Key, traces, with_attributes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -73,16 +73,6 @@ def test_attributes_of_a_str_are_guarded():
 
 
 def test_equal_objects_do_not_come_in_each_others_place():
-    class Key:
-        def __init__(self, w):
-            self.w = w
-
-        def __eq__(self, other):
-            return type(other) is Key
-
-        def __hash__(self):
-            return 1
-
     body = lambda x, a, b: x * a.w + b.w  # noqa: E731
     f = tracehost.function(body)
     one, two = Key(torch.tensor(2.0)), Key(torch.tensor(3.0))
