@@ -127,6 +127,11 @@ def test_a_python_that_cannot_start(tmp_path):
     done = subprocess.run([HOST, "kernel", "list"], capture_output=True, text=True, env=env)
     assert done.returncode == 1
     assert re.search(r"^tracehost: Python cannot start: .*; 'tracehost doctor' says what is wrong$", done.stderr, re.M)  # fmt: skip
+    done = subprocess.run([HOST, "docter"], capture_output=True, text=True, env=env)
+    assert done.returncode == 2
+    assert (
+        "tracehost: 'docter' is no option, file or command (try 'tracehost help')\n" in done.stderr
+    )
 
 
 def test_a_python_that_crashes_at_its_start(run_host, tmp_path):
