@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
+
 namespace tracehost::cli {
 
 std::string checks_without_python(const interpreter::Environment &where, const std::string &why,
@@ -19,6 +21,11 @@ std::string checks_without_python(const interpreter::Environment &where, const s
         repair + ", or name one: --python <venv>");
   else
     add("OK", "environment " + where.prefix.string() + ", from " + where.chosen_by, "");
+  std::error_code ignored;
+  const auto site = where.prefix / "lib" / ("python" + in::minor_of(loaded)) / "site-packages";
+  for (const auto &[name, what] : {std::pair("torch", "torch"), {"tracehost", "tracehost package"}})
+    if (!where.prefix.empty() && !std::filesystem::exists(site / name, ignored))
+      add("FAIL", "no " + std::string(what) + " in " + site.string(), repair);
   add("FAIL", "Python " + loaded + " (" + in::loaded_libpython() + ") runs no checks: " + why,
       in::minor_of(built) == in::minor_of(loaded)
           ? "repair this Python and its environment, or " + repair

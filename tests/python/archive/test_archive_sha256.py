@@ -38,8 +38,8 @@ def test_another_file_is_rejected(path):
     with pytest.raises(ArchiveError) as caught:
         tracehost.load(path, sha256=other)
     assert str(caught.value) == (
-        f"{path}: its SHA-256 is {digest}, not {other}. Fetch the file that has this digest, or give the digest of the "
-        "one that is there."
+        f"{path}: its SHA-256 is {digest}, not {other}. Fetch the file that has this digest, or give the digest of "
+        "this file."
     )
 
 

@@ -226,7 +226,7 @@ def test_a_failing_test_shows_the_causes(run_host, tmp_path):
         1,
         [
             "AssertionError: step (test_step.py:4) was traced 3 times in this block, expected 1:",
-            "1. test_step.py:6: the first trace",
+            "1. test_step.py:6: first trace, (x: float32[3], n=1)",
             "2. test_step.py:7: argument 'x', dimension 0, was 3, is 4",
             "3. test_step.py:8: argument 'n' was 1, is 2",
         ],
