@@ -89,7 +89,7 @@ OpenFile::OpenFile(const std::string &name, c10::DataPtr memory, std::size_t siz
     throw Error(fmt::format("{} is no tracehost archive: {}", name,
                             size_ == 0 ? "it is empty" : "it is no zip file"));
   if (size_ < kZipEnd + kComment || !all.substr(size_ - kComment).starts_with(kMark))
-    throw Error(fmt::format("{} is not a tracehost archive, or it is cut off: its end is missing. "
+    throw Error(fmt::format("{} is no tracehost archive, or it is cut off: its end is missing. "
                             "Copy or save it again.",
                             name));
   FileHash hash;

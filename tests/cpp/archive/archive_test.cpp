@@ -269,7 +269,7 @@ TEST(Archive, namesWhatCantBeRead) {
   put(path, "#!/bin/sh\n");
   EXPECT_EQ(error(path), path + " is no tracehost archive: it is no zip file");
   jit::Module("Plain").save(path);
-  EXPECT_EQ(error(path), path + " is not a tracehost archive, or it is cut off: its end is "
+  EXPECT_EQ(error(path), path + " is no tracehost archive, or it is cut off: its end is "
                                 "missing. Copy or save it again.");
   fs::remove(path);
 }
@@ -280,7 +280,7 @@ TEST(Archive, findsEachCutAndEachFlippedByte) {
   std::mt19937 random(7);
   for (std::size_t size = 0; size < whole.size(); size += 1 + random() % 400) {
     put(path, whole.substr(0, size));
-    EXPECT_THAT(error(path), HasSubstr(" is not a tracehost archive")) << size;
+    EXPECT_THAT(error(path), HasSubstr(" is no tracehost archive")) << size;
   }
   for (int i = 0; i < 400; ++i) {
     std::string other = whole;

@@ -279,7 +279,7 @@ def test_files_that_are_none(tmp_path, shift):
     assert error(b"\x80\x02}q\x00.") == "is no tracehost archive: it is no zip file"
     assert (
         error(whole[:-1])
-        == "is not a tracehost archive, or it is cut off: its end is missing. Copy or save it again."
+        == "is no tracehost archive, or it is cut off: its end is missing. Copy or save it again."
     )
     damaged = "is damaged: its bytes do not match its checksum. Copy or save it again."
     assert error(whole[:500] + b"~" + whole[501:]) == damaged
