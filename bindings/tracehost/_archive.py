@@ -76,7 +76,9 @@ def _write(
     entries = []
     for name, function in functions.items():
         if not isinstance(name, str) or not name.isidentifier():
-            raise ArchiveError(f"{name!r} can't be saved: the name of a function is an identifier")
+            raise ArchiveError(
+                f"{name!r} can't be saved: the name of a function must be a Python identifier"
+            )
         concretes = _concretes(name, function)
         warn_of_one_outcome(name, concretes, stacklevel=4)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]

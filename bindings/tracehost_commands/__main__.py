@@ -10,7 +10,7 @@ import sys
 from .commands import commands
 from .completion import answer
 from .errors import CommandError, UsageError
-from .help import help_of
+from .help import help_of, misspelt
 from .options import PROGRAM
 from .reading import read
 from .signals import reraise
@@ -31,6 +31,8 @@ def main() -> int:
         if command == "completion" and words[:2] == ["words", "--"]:
             sys.stdout.write(answer(words[2:]))
             return 0
+        if command == "misspelt":
+            raise UsageError(misspelt(words[0]))
         if command not in commands():
             raise CommandError(
                 f"tracehost_commands is older than the binary, and has no command '{command}'; "
@@ -38,7 +40,7 @@ def main() -> int:
             )
         own, _ = commands()[command].own(words)
         if command == "doctor" and "--version" in own:
-            from .doctor.installed import version_lines
+            from .doctor.checks import version_lines
 
             sys.stdout.write(version_lines())
             return 0

@@ -66,7 +66,9 @@ def _spec(tensor: re.Match[str], part: str, on: torch.device | None) -> TensorSp
     name = tensor["dtype"]
     dtype = _DTYPES.get(name) or getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise UsageError(f"{name!r} in --signature is no dtype; there are {', '.join(_DTYPES)}")
+        raise UsageError(
+            f"{name!r} in --signature is not a dtype; write one of {', '.join(_DTYPES)}"
+        )
     return TensorSpec([_size(size, part) for size in _parts(tensor["sizes"])], dtype, device=on)
 
 
@@ -74,7 +76,7 @@ def _size(text: str, part: str) -> int | None:
     if text == "?":
         return None
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{text!r} in {part!r} is no size: a number, or ? for any")
+        raise UsageError(f"{text!r} in {part!r} is not a size: write a number, or ? for any")
     return int(text)
 
 

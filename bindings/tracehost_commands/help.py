@@ -34,6 +34,15 @@ def help_of(words: list[str]) -> str:
     raise UsageError(f"no command '{name}'{meaning} (try 'tracehost help')")
 
 
+def misspelt(word: str) -> str:
+    """What is wrong with an option of `run`, or with a first word that is neither a file nor a command."""
+    if word.startswith("--"):
+        return commands()["run"].unknown(word, lambda option: False)
+    meant = nearest(word, commands())
+    meaning = f"; did you mean '{meant}'?" if meant else ""
+    return f"'{word}' is neither a file nor a command{meaning} (try 'tracehost help')"
+
+
 def spelled(option: Option) -> str:
     """`-o, --output OUT`"""
     left = ", ".join(option.option_strings)

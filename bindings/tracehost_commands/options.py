@@ -197,7 +197,7 @@ class Command(argparse.ArgumentParser):
             ) from None
         for word in others:
             if word.startswith("-") and len(word) > 1:
-                raise UsageError(self._unknown(word.partition("=")[0], is_elsewhere))
+                raise UsageError(self.unknown(word.partition("=")[0], is_elsewhere))
         return vars(found), [*others, *rest]
 
     def own(self, words: list[str]) -> tuple[list[str], list[str]]:
@@ -235,7 +235,7 @@ class Command(argparse.ArgumentParser):
                 one.add(line)
         return result
 
-    def _unknown(self, word: str, is_elsewhere: Callable[[str], bool]) -> str:
+    def unknown(self, word: str, is_elsewhere: Callable[[str], bool]) -> str:
         name = word[2:] if word.startswith("--") else ""
         if name and is_elsewhere(name):
             return f"option '{word}' does not apply to '{self.name}'; {self.see_help}"

@@ -25,7 +25,7 @@ def find(target: str) -> Any:
     except AttributeError:
         raise UsageError(f"{place} has no {path!r}") from None
     if not callable(found):
-        raise UsageError(f"{target} is a {type(found).__name__}, no function")
+        raise UsageError(f"{target} is of type {type(found).__name__}, not a function")
     return found
 
 
@@ -35,7 +35,9 @@ def _module(name: str) -> ModuleType:
     try:
         return import_module(name)
     except NotFound:
-        raise UsageError(f"there is no module {name!r}; a script is named with its .py") from None
+        raise UsageError(
+            f"there is no module {name!r}, and no such file; a script needs its suffix .py"
+        ) from None
 
 
 def _script(path: str) -> ModuleType:

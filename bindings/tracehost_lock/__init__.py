@@ -8,8 +8,7 @@
 A line has a Function's module and qualified name, the arguments, and the modes that are not as usual. It ends with how
 often one Function object may trace it, if more than once. Lines are sorted, and have no addresses and no line
 numbers, so that a diff shows what a change adds. `tracehost lock` writes them from the events of a run, `tracehost run --frozen`
-compares each trace with them (tracehost/_reports/frozen.py). The command starts without torch, so this is a package of
-its own.
+compares each trace with them (gate.py). The command starts without torch, so this is a package of its own.
 """
 
 from __future__ import annotations
@@ -102,7 +101,9 @@ def read(path: str) -> Lock:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
     except UnicodeDecodeError:
-        raise LockError(f"{shown}:1: this is no text. Write the lock again: {_again()}.") from None
+        raise LockError(
+            f"{shown}:1: the file is not UTF-8 text. Write the lock again: {_again()}."
+        ) from None
     head = lines[0] if lines else ""
     if not head.startswith(_HEAD):
         raise LockError(f"{shown}:1: a lock begins with '{_HEAD}{VERSION}'. {_restore()}")

@@ -95,8 +95,8 @@ private:
   void type(jit::Value &value) {
     value.setType(plain_type(value.type()));
     if (!write_type(to_, value.type()))
-      throw Error(
-          fmt::format("it has a value of type {}, which no file has", value.type()->repr_str()));
+      throw Error(fmt::format("it has a value of type {}, which an archive cannot store",
+                              value.type()->repr_str()));
   }
 
   void types(c10::ArrayRef<jit::Value *> values) {
@@ -186,7 +186,7 @@ private:
   void constant(const jit::Node &node) {
     const auto value = jit::toIValue(node.output());
     if (!value || !write_constant(to_, *value, in_file_))
-      throw Error(fmt::format("it has a constant of type {}, which no file has",
+      throw Error(fmt::format("it has a constant of type {}, which an archive cannot store",
                               node.output()->type()->repr_str()));
   }
 

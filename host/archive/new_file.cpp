@@ -60,8 +60,8 @@ std::string target_of(const std::string &path) {
     const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
                                                            &std::free);
     if (!real || ::stat(real.get(), &about) != 0)
-      throw Error(fmt::format("{} can't be written: it is a link to what is not there ({})", path,
-                              reason()));
+      throw Error(fmt::format(
+          "{} can't be written: it is a link to a file that does not exist ({})", path, reason()));
     target = real.get();
   }
   if (!S_ISREG(about.st_mode))

@@ -64,7 +64,8 @@ void read_all(const Descriptor &file, const std::string &path, char *into) {
     if (got < 0)
       throw Error(fmt::format("{} can't be read: {}", path, reason()));
     if (got == 0)
-      throw Error(fmt::format("{} can't be read: it was made shorter meanwhile", path));
+      throw Error(fmt::format(
+          "{} can't be read: it was truncated while it was open. Copy or save it again.", path));
     done += static_cast<std::size_t>(got);
   }
 }
@@ -88,14 +89,15 @@ OpenFile::OpenFile(const std::string &name, c10::DataPtr memory, std::size_t siz
     throw Error(fmt::format("{} is no tracehost archive: {}", name,
                             size_ == 0 ? "it is empty" : "it is no zip file"));
   if (size_ < kZipEnd + kComment || !all.substr(size_ - kComment).starts_with(kMark))
-    throw Error(
-        fmt::format("{} is no tracehost archive, or it is cut off: it does not end as one", name));
+    throw Error(fmt::format("{} is no tracehost archive, or it is cut off: its end is missing. "
+                            "Copy or save it again.",
+                            name));
   FileHash hash;
   hash.add(all.data(), size_ - kDigits);
   hash_ = hash.digits();
   if (all.substr(size_ - kDigits) != hash_)
-    throw Error(
-        fmt::format("{} is damaged: it is not what was written. Copy or save it again.", name));
+    throw Error(fmt::format(
+        "{} is damaged: its bytes do not match its checksum. Copy or save it again.", name));
 }
 
 std::string OpenFile::sha256() const {

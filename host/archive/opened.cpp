@@ -56,9 +56,10 @@ Opened::Opened(std::shared_ptr<const OpenFile> file)
 
 GraphReader Opened::graphs(DeviceMove move) const {
   if (const std::string names = missing(manifest_); !names.empty())
-    throw Error(fmt::format("it has operators of {}, which nothing here has registered. Import the "
-                            "package, or load the library, before the archive.",
-                            names));
+    throw Error(
+        fmt::format("it has operators of {}, which this process has not registered. Import the "
+                    "package, or load the library, before the archive.",
+                    names));
   return {container_.bytes(kGraphs),
           [this](const std::string &name) { return container_.data(name); }, move};
 }

@@ -109,7 +109,7 @@ private:
       const at::Tensor &t = captures[i];
       if (told.dtype != t.scalar_type() ||
           !std::equal(told.sizes.begin(), told.sizes.end(), t.sizes().begin(), t.sizes().end()))
-        wrong_file(fmt::format("tensor '{}' is of another form than its manifest says",
+        wrong_file(fmt::format("tensor '{}' differs in shape or dtype from its manifest",
                                record.state.attributes[i]));
     }
   }
@@ -139,9 +139,10 @@ void check_device(const c10::Device &device, const Manifest &manifest) {
   try {
     at::empty({0}, at::TensorOptions().device(device));
   } catch (const std::exception &) {
-    throw Error(fmt::format("it is for the device {}, which is not here. {}", device.str(),
+    throw Error(fmt::format("it is for the device {}, which this machine does not have. {}",
+                            device.str(),
                             device == manifest.device ? "Load it to another: device=\"cpu\"."
-                                                      : "Give one that is."));
+                                                      : "Give device= one that it has."));
   }
 }
 
@@ -196,14 +197,14 @@ std::string checked_digest(const OpenFile &file, const std::optional<std::string
   if (!expected.empty() && (expected.size() != digits ||
                             expected.find_first_not_of("0123456789abcdef") != std::string::npos))
     throw Error(
-        fmt::format("sha256='{}' is no SHA-256: give its {} hex digits, as sha256sum prints "
+        fmt::format("sha256='{}' is not a SHA-256: give its {} hex digits, as sha256sum prints "
                     "them",
                     *wanted, digits));
   std::string found = file.sha256();
   if (!expected.empty() && expected != found)
     throw Error(
         fmt::format("its SHA-256 is {}, not {}. Fetch the file that has this digest, or give "
-                    "the digest of the one that is there.",
+                    "the digest of this file.",
                     found, expected));
   return found;
 }

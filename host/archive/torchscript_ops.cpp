@@ -188,10 +188,10 @@ void reject_constant(const jit::Node *node) {
     return;
   const auto value = jit::toIValue(node->output());
   if (value && value->isGenerator())
-    throw Error("TorchScript makes a new generator where the graph has one");
+    throw Error("TorchScript cannot keep a torch.Generator: each call would make a new one");
   if (value && value->isComplexDouble() &&
       !(has_text(value->toComplexDouble().real()) && has_text(value->toComplexDouble().imag())))
-    throw Error("TorchScript has no text for a complex number of these parts");
+    throw Error("TorchScript cannot write a complex number that has an infinite, NaN or -0.0 part");
 }
 
 /// The line alone, in the form that torch's own traces have: `net.py(12): `

@@ -4,56 +4,43 @@
 
 #include <filesystem>
 
-namespace fs = std::filesystem;
-
 namespace tracehost::cli {
-namespace {
 
-namespace in = interpreter;
-using Json = nlohmann::ordered_json;
-
-const std::string repair = "run scripts/setup or pip install again";
-
-Json finding(const std::string &what, const std::string &fix = repair) {
-  return {{"verdict", fix.empty() ? "OK" : "FAIL"}, {"what", what}, {"fix", fix}};
-}
-
-Json check(const in::Environment &environment, const std::string &why) {
-  const auto loaded = in::loaded_python_version(), place = environment.prefix.string();
-  auto found = Json::array();
-  found.push_back(place.empty()
-                      ? finding("no virtual environment (" + environment.chosen_by + ")",
-                                repair + ", or name one: --python <venv>")
-                      : finding("environment " + place + ", from " + environment.chosen_by, ""));
-  std::error_code ignored;
-  const auto site =
-      environment.prefix / "lib" / ("python" + in::minor_of(loaded)) / "site-packages";
-  for (const auto &[name, what] : {std::pair("torch", "torch"), {"tracehost", "tracehost package"}})
-    if (!place.empty() && !fs::exists(site / name, ignored))
-      found.push_back(finding("no " + std::string(what) + " in " + site.string()));
-  found.push_back(
-      finding("Python " + loaded + " (" + in::loaded_libpython() + ") runs no checks: " + why,
-              in::minor_of(in::built_python_version()) == in::minor_of(loaded)
-                  ? "repair this Python and its environment, or " + repair
-                  : "built for Python " + in::built_python_version() + ": " + repair));
-  return found;
-}
-
-} // namespace
-
-std::string checks_without_python(const in::Environment &environment, const std::string &why,
+std::string checks_without_python(const interpreter::Environment &where, const std::string &why,
                                   bool json) {
+  namespace in = interpreter;
+  using Json = nlohmann::ordered_json;
+  const auto loaded = in::loaded_python_version(), built = in::built_python_version();
+  const std::string repair = "run scripts/setup or pip install again";
+  auto checks = Json::array();
+  const auto add = [&](const char *verdict, const std::string &what, const std::string &fix) {
+    checks.push_back({{"verdict", verdict}, {"what", what}, {"fix", fix}});
+  };
+  if (where.prefix.empty())
+    add("FAIL", "no virtual environment (" + where.chosen_by + ")",
+        repair + ", or name one: --python <venv>");
+  else
+    add("OK", "environment " + where.prefix.string() + ", from " + where.chosen_by, "");
+  std::error_code ignored;
+  const auto site = where.prefix / "lib" / ("python" + in::minor_of(loaded)) / "site-packages";
+  for (const auto &[name, what] : {std::pair("torch", "torch"), {"tracehost", "tracehost package"}})
+    if (!where.prefix.empty() && !std::filesystem::exists(site / name, ignored))
+      add("FAIL", "no " + std::string(what) + " in " + site.string(), repair);
+  add("FAIL", "Python " + loaded + " (" + in::loaded_libpython() + ") runs no checks: " + why,
+      in::minor_of(built) == in::minor_of(loaded)
+          ? "repair this Python and its environment, or " + repair
+          : "built for Python " + built + ": " + repair);
   const Json document{{"schema", "tracehost.doctor/1"},
                       {"tracehost", TRACEHOST_VERSION},
                       {"ok", false},
-                      {"checks", check(environment, why)},
+                      {"checks", checks},
                       {"settings", Json::array()}};
   if (json) // a path need not be UTF-8
     return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   std::string text = "tracehost " TRACEHOST_VERSION "\n";
-  for (const auto &one : document["checks"]) {
-    const std::string what = one["what"], fix = one["fix"];
-    text += (fix.empty() ? "OK    " : "FAIL  ") + what + "\n";
+  for (const auto &one : checks) {
+    const std::string verdict = one["verdict"], what = one["what"], fix = one["fix"];
+    text += verdict + std::string(6 - verdict.size(), ' ') + what + "\n";
     text += fix.empty() ? "" : "      fix: " + fix + "\n";
   }
   return text;

@@ -84,6 +84,9 @@ int fail(const std::string &command, const std::vector<std::string> &words,
   const bool json = std::ranges::count(words, "--json") > 0;
   if (command == "doctor" && std::ranges::count(words, "--version") == 0)
     return print(checks_without_python(where, why, json)), exit_failure;
+  if (command == "misspelt")
+    return complain("'" + words[0] + "' is no option, file or command (try 'tracehost help')",
+                    exit_usage);
   if (command == "help")
     print(short_help);
   return complain(why + "; 'tracehost doctor' says what is wrong", exit_failure);
@@ -93,7 +96,7 @@ int fail(const std::string &command, const std::vector<std::string> &words,
 // of it.
 int run_command(const std::string &command, const std::vector<std::string> &words) {
   leave_out_runs_own();
-  if (command == "help" || command == "completion") // of any environment
+  if (command == "help" || command == "completion" || command == "misspelt") // of any environment
     ::unsetenv("TRACEHOST_PYTHON");
   int code = 0;
   const auto where = environment(named_python(words), code);
@@ -123,11 +126,8 @@ int run(const Split &line) {
   auto settings = parse(line);
   if (settings.help)
     return run_command("help", std::vector(line.command.empty() ? 0 : 1, line.command));
-  if (!line.unknown_word.empty() && !settings.version) {
-    const auto meant = nearest_command(line.unknown_word);
-    throw UsageError("'" + line.unknown_word + "' is neither a file nor a command" +
-                     (meant ? "; did you mean '" + *meant + "'?" : "") + " (try 'tracehost help')");
-  }
+  if (!line.unknown_word.empty() && !settings.version)
+    throw Misspelt(line.unknown_word);
   // `--report out.txt train.py`: the file would be taken for the program.
   const auto exists = [](const std::string &path) {
     std::error_code ignored;
@@ -176,7 +176,11 @@ int main(int argc, char **argv) {
   if (argc > 0 && is_python(argv[0]))
     return interpreter::run_as_python(argc, argv);
   try {
-    return command_line({argv + 1, argv + argc});
+    try {
+      return command_line({argv + 1, argv + argc});
+    } catch (const Misspelt &error) {
+      return run_command("misspelt", {error.what()});
+    }
   } catch (const UsageError &error) {
     return complain(error.what(), exit_usage);
   } catch (const std::exception &error) {

@@ -2,7 +2,6 @@
 // completion, the manual page and the commands in Python read it as JSON.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,9 +49,5 @@ std::string options_as_json();
 // The names of commands; all but `run` are made in Python, by the package tracehost_commands.
 std::span<const std::string_view> commands();
 bool is_command(std::string_view word);
-
-// The nearest name to a misspelt one, if it is near enough to be meant.
-std::optional<std::string> nearest_command(std::string_view word);
-std::optional<std::string> nearest_option(std::string_view name);
 
 } // namespace tracehost::cli

@@ -28,13 +28,6 @@ po::options_description description() {
   return known;
 }
 
-std::string unknown_option(const std::string &shown) {
-  const auto name = shown.substr(0, shown.find('=')).substr(shown.find_first_not_of('-'));
-  const auto meant = nearest_option(name);
-  return "unknown option '--" + name + "'" + (meant ? "; did you mean '--" + *meant + "'?" : "") +
-         " (" + see_help + ")";
-}
-
 // As Python's int() reads it, without spaces and underscores.
 bool is_whole(const std::string &text) {
   const auto digits = text.starts_with('+') ? text.substr(1) : text;
@@ -111,7 +104,8 @@ Settings parse(const Split &split) {
     settings.version = values.count("version") > 0;
     settings.help = values.count("help") > 0;
   } catch (const po::unknown_option &error) {
-    throw UsageError(unknown_option(error.get_option_name()));
+    const auto shown = error.get_option_name();
+    throw Misspelt(shown.substr(0, shown.find('=')));
   } catch (const po::error &error) {
     throw UsageError(std::string(error.what()) + "; " + see_help);
   }

@@ -16,6 +16,11 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// `--reprot`, `docter`: the commands in Python say what is meant.
+struct Misspelt : UsageError {
+  using UsageError::UsageError;
+};
+
 struct Given {
   const Option *option;
   std::vector<std::string> values; // of a flag `true` or `false`

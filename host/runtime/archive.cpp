@@ -151,8 +151,8 @@ Archive Archive::with_tensors(const std::map<std::string, at::Tensor> &tensors) 
 
 const Archive::State &Archive::state() const {
   if (!state_)
-    throw Error("a tracehost::Archive that holds nothing was used. Assign it what "
-                "tracehost::Archive::load gives.");
+    throw Error("this tracehost::Archive is empty. Assign it the result of "
+                "tracehost::Archive::load.");
   return *state_;
 }
 

@@ -151,7 +151,8 @@ void Running::park() {
   wait_for_end();
   thread_->calls = 0;
   thread_->busy = false;
-  throw Error("the process is ending, and what graphs run with is gone: no call begins any more");
+  throw Error("the process is ending: no call can start any more. Join the threads that call "
+              "before main() returns.");
 }
 
 } // namespace tracehost::runtime

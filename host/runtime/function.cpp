@@ -13,7 +13,8 @@ namespace {
 
 detail::Callable &of(const std::shared_ptr<detail::Callable> &callable) {
   if (!callable)
-    throw Error("a tracehost::Function that holds nothing was called");
+    throw Error(
+        "this tracehost::Function is empty. Assign it a function of a tracehost::Archive first.");
   return *callable;
 }
 

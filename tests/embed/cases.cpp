@@ -447,8 +447,8 @@ void a_static_that_joins_its_thread() {
         scale(at::ones({2}), 3);
     } catch (const tracehost::Error &e) { // where it has not ended by itself
       EXPECT(e.what() ==
-             std::string("the process is ending, and what graphs run with is gone: no call "
-                         "begins any more"));
+             std::string("the process is ending: no call can start any more. Join the threads that "
+                         "call before main() returns."));
     }
   });
 }

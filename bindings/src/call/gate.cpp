@@ -1,8 +1,6 @@
 #include "call/gate.h"
 
-#include "base/checked.h"
 #include "base/errors.h"
-#include "base/lazy.h"
 #include "base/object.h"
 #include "call/python_trace.h"
 #include "call/retraces.h"
@@ -17,15 +15,7 @@ namespace {
 
 namespace py = pybind11;
 
-std::atomic<bool> gate_is_closed{false}; ///< close_gate() was called
-
-py::handle frozen_check() {
-  static constinit Lazy<PyObject *> check;
-  return check([] {
-    const Owned module = checked(PyImport_ImportModule("tracehost._reports.frozen"));
-    return checked(PyObject_GetAttrString(module.get(), "check")).release();
-  });
-}
+std::atomic<PyObject *> check{nullptr}; ///< Gate.check, kept by the process; null: no lock
 
 /// What differs from the nearest graph; empty: there is none.
 py::str differs_by(PythonFunction &function, PythonCall &call) {
@@ -36,12 +26,13 @@ py::str differs_by(PythonFunction &function, PythonCall &call) {
 } // namespace
 
 void ask_gate(PythonFunction &function, PythonCall &call, const Signature &signature) {
-  if (!gate_is_closed.load(std::memory_order_relaxed))
+  const py::handle gate = check.load(std::memory_order_acquire);
+  if (!gate)
     return;
   const Counters &counters = *function.core->counters();
   const Identity &identity = counters.identity;
   const py::cpp_function differs([&] { return differs_by(function, call); });
-  const py::object answer = frozen_check()(
+  const py::object answer = gate(
       py::arg("object") = counters.number, py::arg("qualified") = text_of(identity.qualified),
       py::arg("name") = text_of(identity.name), py::arg("file") = text_of(identity.definition.file),
       py::arg("function") = text_of(function.name),
@@ -61,7 +52,7 @@ void ask_gate(PythonFunction &function, PythonCall &call, const Signature &signa
 }
 
 void add_gate(py::module_ &m) {
-  m.def("close_gate", [] { gate_is_closed = true; });
+  m.def("close_gate", [](py::object asked) { check = asked.release().ptr(); });
 }
 
 } // namespace tracehost::python

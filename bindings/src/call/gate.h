@@ -5,7 +5,7 @@
 #include <pybind11/pybind11.h>
 
 /// `tracehost run --frozen`: a question that each trace of a call asks before it begins. Python has
-/// the lock and the answer (tracehost/_reports/frozen.py). A hit asks nothing.
+/// the lock and the answer (tracehost_lock/gate.py). A hit asks nothing.
 
 namespace tracehost::python {
 

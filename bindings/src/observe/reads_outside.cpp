@@ -46,8 +46,8 @@ void Reads::apply_unknown(const Called &called, Arguments arguments) {
   const bool of_objects = std::ranges::any_of(
       arguments, [this](PyObject *argument) { return is_from_outside(argument); });
   if ((asks_its_module || of_objects) && !printing())
-    paths_.serves_once(fmt::format("calls {} at {}, C code of which no rule says what it reads and "
-                                   "changes (if it only reads what it is given: "
+    paths_.serves_once(fmt::format("calls {} at {}, which is C code that tracehost does not know "
+                                   "(if it only reads what it is given: "
                                    "tracehost.autograph.reads_only({}))",
                                    called.shown(), text(user_line()), called.path()));
   read_contents(arguments, /*may_store=*/true);

@@ -54,16 +54,19 @@ struct ToPython {
 };
 
 [[noreturn]] void reject(PyObject *object, const std::string &what) {
-  throw Error(fmt::format("{} is a {}, for which C++ has no value. Return tensors, numbers, "
-                          "strings, and lists, tuples and dicts of them.",
-                          what, Py_TYPE(object)->tp_name));
+  throw Error(
+      fmt::format("{} is a {}, which no tracehost::Value can hold. Return tensors, numbers, "
+                  "strings, and lists, tuples and dicts of them.",
+                  what, Py_TYPE(object)->tp_name));
 }
 
 std::int64_t integer(PyObject *object, const std::string &what) {
   int beyond = 0;
   const long long value = PyLong_AsLongLongAndOverflow(object, &beyond);
   if (beyond)
-    throw Error(fmt::format("{} is an int beyond 64 bits, which C++ has not.", what));
+    throw Error(fmt::format(
+        "{} is an int beyond 64 bits, which std::int64_t cannot hold. Return a float or a string.",
+        what));
   return value;
 }
 

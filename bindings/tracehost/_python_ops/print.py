@@ -101,7 +101,7 @@ class _Stream:
         is_path = isinstance(given, str) and given.startswith("file://")
         if not (given is None or is_path or hasattr(given, "write") or callable(given)):
             raise TypeError(
-                "tracehost.print's output_stream is what has a write(), as sys.stdout, 'file://path', or a "
+                "tracehost.print's output_stream must have a write(), as sys.stdout has, or be 'file://path' or a "
                 f"function of the text, got {given!r}"
             )
 

@@ -8,7 +8,6 @@ The problem: whether a call was a hit shows in its time alone. The modules here 
 - run.py, page.py: all that a run did as data, read from its events, and as a page
 - monitor.py: `trace_monitor`, a decorator that watches the Function below it
 - html.py, drawing.py, magics.py: what a notebook shows, a graph as a picture, `%load_ext tracehost`
-- frozen.py: which traces the lock of `--frozen` allows
 - variables.py: what environment variables say of calls, applied once at import
 
 A worked example: `tracehost --report script.py`

@@ -14,8 +14,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from tracehost_lock import gate
+
 from .. import _tracehost
-from . import frozen, run
+from . import run
 from .drawing import of_functions
 from .monitor import counted
 from .page import document
@@ -127,15 +129,15 @@ def _limit() -> list[Callable[[], None]]:
 
 
 def _frozen() -> list[Callable[[], None]]:
-    if not frozen.is_closed():
+    if not gate.is_closed():
         return []
 
     def check() -> None:
-        found = frozen.forbidden()
+        found = gate.forbidden()
         if found:
             os.environ["TRACEHOST_OVER_LIMIT"] = str(_PROCESS)
-        if len(found) > 1 or (found and not frozen.shown_as_traceback(found[0])):
-            sys.stderr.write(frozen.listed(found))
+        if len(found) > 1 or (found and not gate.shown_as_traceback(found[0])):
+            sys.stderr.write(gate.listed(found))
 
     return [check]
 

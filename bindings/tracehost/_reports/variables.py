@@ -7,10 +7,11 @@ import os
 import sys
 import warnings
 
+from tracehost_lock import gate
+
 from .. import _tracehost
 from .._errors import RetraceWarning
 from .._switches import run_functions_eagerly, stance
-from . import frozen
 from .words import warning
 
 
@@ -30,7 +31,7 @@ def apply() -> None:
             raise ValueError(f"TRACEHOST_STANCE: {error}") from None
     lock = os.environ.get("TRACEHOST_FROZEN")
     if lock not in (None, "", "false", "0"):
-        frozen.close(lock)
+        _tracehost.close_gate(gate.close(lock))
     limit = os.environ.get("TRACEHOST_RETRACE_WARN")
     if limit == "error":
         warnings.filterwarnings("error", category=RetraceWarning)

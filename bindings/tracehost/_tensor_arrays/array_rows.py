@@ -147,7 +147,7 @@ def _pieces(value: torch.Tensor, lengths: Any, elements: Elements, staged: bool)
     check_rows("split", value)
     if is_tensor(lengths) and staged:
         raise TypeError(
-            f"split at {line()} takes lengths as a list of ints: how many pieces there are has to be known at "
+            f"split at {line()} takes lengths as a list of ints: a graph has a fixed number of pieces, known at "
             "the trace"
         )
     sizes = [operator.index(n) for n in lengths]

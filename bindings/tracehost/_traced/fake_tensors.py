@@ -109,5 +109,5 @@ def _explained(name: str, error: Exception) -> Exception:
         return error
     return TraceError(
         f"{name}: {what} does not run without data, so there is no trace from specs alone. Call the "
-        "function once with example tensors instead; such a call's ConcreteFunction can then be had."
+        "function once with example tensors, then ask for get_concrete_function() with the same tensors."
     )

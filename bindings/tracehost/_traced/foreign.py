@@ -85,7 +85,7 @@ class Call:
         if any(not _tracehost.reaches(t) for t in reached):
             raise TraceError(
                 f"{self.name} at {self.where} uses a tensor or number of this call that its class reaches by "
-                "itself: a later call would have that of this one. Pass it as an argument."
+                "itself: a later call would use this call's value. Pass it as an argument."
             )
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -13,26 +13,27 @@ from typing import Any
 import torch
 import tracehost
 
-from .findings import REPAIR, Finding, Findings, fail, ok, one_line, run, warn
+from .checks import REPAIR, Rows, one_line, run
 
 
-def _imports() -> Findings:
+def imports() -> Rows:
     versions = f"tracehost {tracehost.__version__}, torch {torch.__version__}"
-    yield ok(f"a child process imports {versions}")
+    yield "OK", f"a child process imports {versions}"
 
 
 # Not what pybind11 keeps beside them, from Python 3.12 on: `..._call_once_storage__139...`.
 _INTERNALS = re.compile(r"__pybind11_internals_(?!.*_call_once_storage_).*")
 
 
-def _pybind11() -> Findings:
+def pybind11() -> Rows:
     """Classes that one extension module registers are seen by others of the same internals alone."""
     found = sorted(key for key in _state() if _INTERNALS.fullmatch(key))
     names = ", ".join(key.removeprefix("__pybind11_internals_").strip("_") for key in found)
     if len(found) == 1:
-        yield ok(f"pybind11 internals {names}, in torch and in tracehost")
+        yield "OK", f"pybind11 internals {names}, in torch and in tracehost"
     else:
-        yield fail(
+        yield (
+            "FAIL",
             f"pybind11 internals differ between torch and tracehost: {names or 'none found'}",
             f"build tracehost with the headers of this torch: {REPAIR}",
         )
@@ -49,7 +50,7 @@ def _state() -> dict[Any, Any]:
     return {str(key): None for key in ctypes.cast(address, ctypes.py_object).value}
 
 
-def _devices() -> Findings:
+def devices() -> Rows:
     """A graph on each kind of device."""
     yield _graph(torch.device("cpu"), "")
     with warnings.catch_warnings(record=True) as said:
@@ -58,42 +59,42 @@ def _devices() -> Findings:
     if available:
         yield _graph(torch.device("cuda", 0), f" ({torch.cuda.get_device_name(0)})")
     elif said:
-        yield warn(f"CUDA: {said[0].message}", "see what nvidia-smi says of the driver")
+        yield "WARN", f"CUDA: {said[0].message}", "see what nvidia-smi says of the driver"
     elif os.path.exists("/dev/nvidia0"):
         fix = "install torch's CUDA build, and see what nvidia-smi and CUDA_VISIBLE_DEVICES say"
-        yield warn(f"there is a GPU, but torch {torch.__version__} does not see it", fix)
+        yield "WARN", f"there is a GPU, but torch {torch.__version__} does not see it", fix
     else:
-        yield ok("no GPU: graphs run on the CPU")
+        yield "OK", "no GPU: graphs run on the CPU"
 
 
-def _graph(device: torch.device, name: str) -> Finding:
+def _graph(device: torch.device, name: str) -> tuple[str, str, str]:
     try:
         function, results = _called(2, device)
     except Exception as error:
         where = "torch" if device.type == "cpu" else "the driver and CUDA's libraries"
-        return fail(f"no graph runs on {device}{name}: {one_line(error)}", f"check {where}, or {REPAIR}")  # fmt: skip
+        return "FAIL", f"no graph runs on {device}{name}: {one_line(error)}", f"check {where}, or {REPAIR}"  # fmt: skip
     if results != [[1.0, 3.0, 5.0, 7.0]] * 2 or function.tracing_count() != 1:
-        return fail(f"a graph on {device}{name} gave {results}")
-    return ok(f"a graph runs on {device}{name}")
+        return "FAIL", f"a graph on {device}{name} gave {results}", REPAIR
+    return "OK", f"a graph runs on {device}{name}", ""
 
 
-def _tapes() -> Findings:
+def tapes() -> Rows:
     """What serves settled calls with optimize="exact"."""
     level = torch.backends.cpu.get_cpu_capability()
     try:
         (graph,) = _called(4, optimize="exact")[0].specializations()
     except Exception as error:
-        yield fail(f"no call runs with optimize=exact: {one_line(error)}")
+        yield "FAIL", f"no call runs with optimize=exact: {one_line(error)}"
         return
     if "region" in graph.runs_by:
-        yield ok(f"tapes: kernels of {level}, and machine code")
+        yield "OK", f"tapes: kernels of {level}, and machine code"
     elif not graph.runs_by.startswith("a tape"):
-        yield warn(f"no tapes: {graph.runs_by} serves", REPAIR)
+        yield "WARN", f"no tapes: {graph.runs_by} serves", REPAIR
     elif level in ("AVX2", "AVX512"):
         fix = f"allow the process executable memory, or install libxbyak-dev and {REPAIR}"
-        yield warn(f"tapes: kernels of {level}, and no machine code", fix)
+        yield "WARN", f"tapes: kernels of {level}, and no machine code", fix
     else:
-        yield ok(f"tapes: kernels of {level}; machine code needs AVX2 or AVX512")
+        yield "OK", f"tapes: kernels of {level}; machine code needs AVX2 or AVX512"
 
 
 def _called(times: int, device: Any = "cpu", **options: Any) -> tuple[Any, list[Any]]:
@@ -105,7 +106,7 @@ def _called(times: int, device: Any = "cpu", **options: Any) -> tuple[Any, list[
         return function, [function(x).tolist() for _ in range(times)]
 
 
-CHECKS = [_imports, _pybind11, _devices, _tapes]
+CHECKS = [imports, pybind11, devices, tapes]
 
 
 if __name__ == "__main__":

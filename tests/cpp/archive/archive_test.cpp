@@ -269,8 +269,8 @@ TEST(Archive, namesWhatCantBeRead) {
   put(path, "#!/bin/sh\n");
   EXPECT_EQ(error(path), path + " is no tracehost archive: it is no zip file");
   jit::Module("Plain").save(path);
-  EXPECT_EQ(error(path),
-            path + " is no tracehost archive, or it is cut off: it does not end as one");
+  EXPECT_EQ(error(path), path + " is no tracehost archive, or it is cut off: its end is "
+                                "missing. Copy or save it again.");
   fs::remove(path);
 }
 

@@ -104,8 +104,8 @@ TEST_F(RuntimeArchive, ThatHoldsNothingSaysSo) {
            [&] { empty["f"]; }, [&] { empty.contains("f"); }, [&] { empty.names(); },
            [&] { empty.path(); }, [&] { empty.hash(); }, [&] { empty.metadata(); },
            [&] { empty.tensors(); }, [&] { empty.with_tensors({}); }})
-    EXPECT_EQ(error(act), "a tracehost::Archive that holds nothing was used. Assign it what "
-                          "tracehost::Archive::load gives.");
+    EXPECT_EQ(error(act), "this tracehost::Archive is empty. Assign it the result of "
+                          "tracehost::Archive::load.");
 }
 
 TEST_F(RuntimeArchive, HasWhatItsWriterAdded) {

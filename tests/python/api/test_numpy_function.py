@@ -6,6 +6,7 @@ import torch
 import tracehost
 from eager_support import same
 from tracehost import TensorSpec, numpy_function, py_function
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
@@ -49,9 +50,10 @@ def test_as_plain_python(name, autograph):
 def test_each_run_calls_it_once():
     seen = []
     f = tracehost.function(lambda x: numpy_function(lambda a: seen.append(a.tolist()), [x], None))
-    for k in (1, 2, 3):
-        f(torch.full((1,), float(k)))
-    assert seen == [[1.0], [2.0], [3.0]] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in (1, 2, 3):
+            f(torch.full((1,), float(k)))
+        assert seen == [[1.0], [2.0], [3.0]]
 
 
 def test_it_has_no_gradient():
@@ -213,14 +215,14 @@ def test_numbers_of_the_graph_are_those_of_each_run():
 
     staged = tracehost.function(f)
     runs = []
-    for call in (f, staged):
-        seen.clear()
-        for k in (2, 3, 0):
-            call(X, n(k))
-        runs.append(list(seen))
-    assert runs[0] == runs[1] and len(runs[0]) == 8
-    assert runs[0][0] == [("int", 2), ("bool", False), ("float", 1.0), ("int", 7)]
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for call in (f, staged):
+            seen.clear()
+            for k in (2, 3, 0):
+                call(X, n(k))
+            runs.append(list(seen))
+        assert runs[0] == runs[1] and len(runs[0]) == 8
+        assert runs[0][0] == [("int", 2), ("bool", False), ("float", 1.0), ("int", 7)]
 
 
 def test_gradients_of_what_a_loop_does_not_change():

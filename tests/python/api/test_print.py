@@ -11,6 +11,7 @@ import torch
 import tracehost
 from tracehost import TensorSpec
 from tracehost import print as tprint
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, 2.0])
 Point = collections.namedtuple("Point", "x y")
@@ -86,10 +87,10 @@ def test_each_run_prints_what_plain_python_does(name, autograph, capsys):
     f, calls = PROGRAMS[name], (2, 0, 1, 3)
     staged = tracehost.function(f, autograph=autograph)
     expected = printed(f, calls, capsys)
-    assert printed(staged, calls, capsys) == expected and expected
-    with torch.no_grad():
-        assert printed(staged, calls, capsys) == expected
-    assert staged.tracing_count() == 2
+    with assert_traces(staged, 2):
+        assert printed(staged, calls, capsys) == expected and expected
+        with torch.no_grad():
+            assert printed(staged, calls, capsys) == expected
 
 
 def test_the_text(capsys):
@@ -106,10 +107,10 @@ def test_a_size_that_may_differ(capsys):
     f = tracehost.function(
         lambda x: tprint(x.shape[0], x.shape), input_signature=[TensorSpec([None])]
     )
-    f(torch.ones(2))
-    f(torch.ones(3))
-    assert capsys.readouterr().err == "2 (2,)\n3 (3,)\n"
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.ones(2))
+        f(torch.ones(3))
+        assert capsys.readouterr().err == "2 (2,)\n3 (3,)\n"
 
 
 def test_a_size_that_may_differ_in_a_loop(capsys):
@@ -118,9 +119,10 @@ def test_a_size_that_may_differ_in_a_loop(capsys):
         for i in range(k):
             tprint(i, x.shape[0])
 
-    f(torch.ones(2), n(1))
-    f(torch.ones(3), n(2))
-    assert capsys.readouterr().err == "0 2\n0 3\n1 3\n" and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.ones(2), n(1))
+        f(torch.ones(3), n(2))
+        assert capsys.readouterr().err == "0 2\n0 3\n1 3\n"
 
 
 def test_it_is_in_its_place(capsys):
@@ -174,10 +176,11 @@ def test_where_it_goes(tmp_path, capsys, caplog):
 
 def test_the_stream_is_that_of_the_run():
     f = tracehost.function(lambda x: tprint(x))
-    f(X)
-    with contextlib.redirect_stderr(io.StringIO()) as caught:
+    with assert_traces(f, 1):
         f(X)
-    assert caught.getvalue() == f"{X}\n" and f.tracing_count() == 1
+        with contextlib.redirect_stderr(io.StringIO()) as caught:
+            f(X)
+        assert caught.getvalue() == f"{X}\n"
 
 
 @pytest.mark.parametrize("traced", [True, False])
@@ -186,12 +189,12 @@ def test_the_stream_is_that_of_the_run():
     [
         (
             {"output_stream": 3},
-            "tracehost.print's output_stream is what has a write(), as sys.stdout, 'file://path', or a function of "
+            "tracehost.print's output_stream must have a write(), as sys.stdout has, or be 'file://path' or a function of "
             "the text, got 3",
         ),
         (
             {"output_stream": "log.txt"},
-            "tracehost.print's output_stream is what has a write(), as sys.stdout, 'file://path', or a function of "
+            "tracehost.print's output_stream must have a write(), as sys.stdout has, or be 'file://path' or a function of "
             "the text, got 'log.txt'",
         ),
         ({"summarize": 2.0}, "tracehost.print's summarize is an int or None, got 2.0"),

@@ -8,6 +8,7 @@ import torch
 import tracehost
 from core_support import assert_same, check, counts, place
 from tracehost import py_function
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -79,12 +80,12 @@ def test_several_results_numbers_and_arrays():
         )
         return a + 1, b, c
 
-    for n in (2, 3):
-        for _ in range(2):
-            got = f(X, n)
-            expected = (X * n + 1, torch.tensor(7.0, dtype=torch.float64), torch.tensor(n))
-            assert_same(got, expected)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 3):
+            for _ in range(2):
+                got = f(X, n)
+                expected = (X * n + 1, torch.tensor(7.0, dtype=torch.float64), torch.tensor(n))
+                assert_same(got, expected)
 
 
 def test_outside_of_a_trace_it_is_a_call():
@@ -335,21 +336,21 @@ def test_what_it_raises_is_what_is_raised():
     def f(x):
         return py_function(may, [x], F32) + 1  # here
 
-    assert_same(f(X), X * 2 + 1)
-    for grad in (True, False):
-        fail[0] = True
-        with torch.set_grad_enabled(grad):
-            f.python_function and None
-        with pytest.raises(Mine, match="no") as caught:
-            f(X)
-        names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
-        assert names[-2:] == ["may", "raises"]
-        first = f.python_function.__code__.co_firstlineno
-        note = f"in f (test_py_function.py:{first}), the op at {place(f.python_function)}"
-        assert caught.value.__notes__ == [note]
-        fail[0] = False
+    with assert_traces(f, 1):
         assert_same(f(X), X * 2 + 1)
-    assert f.tracing_count() == 1
+        for grad in (True, False):
+            fail[0] = True
+            with torch.set_grad_enabled(grad):
+                f.python_function and None
+            with pytest.raises(Mine, match="no") as caught:
+                f(X)
+            names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+            assert names[-2:] == ["may", "raises"]
+            first = f.python_function.__code__.co_firstlineno
+            note = f"in f (test_py_function.py:{first}), the op at {place(f.python_function)}"
+            assert caught.value.__notes__ == [note]
+            fail[0] = False
+            assert_same(f(X), X * 2 + 1)
 
 
 def catches(x):
@@ -390,13 +391,13 @@ def test_what_it_stores_is_stored_at_each_call():
             return py_function(self.note, [x], F32) + 1
 
     meter = Meter()
-    for i in range(3):
-        assert_same(meter.run(X + i), (X + i) * 2 + 1)
-        assert_same(meter.last, X + i)
-    assert (meter.count, meter.log) == (3, [3.0, 6.0, 9.0])
-    meter.scale = 4.0
-    assert_same(meter.run(X), X * 4 + 1)
-    assert meter.run.tracing_count() == 1
+    with assert_traces(meter.run, 1):
+        for i in range(3):
+            assert_same(meter.run(X + i), (X + i) * 2 + 1)
+            assert_same(meter.last, X + i)
+        assert (meter.count, meter.log) == (3, [3.0, 6.0, 9.0])
+        meter.scale = 4.0
+        assert_same(meter.run(X), X * 4 + 1)
 
 
 def test_what_the_body_stores_is_still_seen():
@@ -409,7 +410,7 @@ def test_what_the_body_stores_is_still_seen():
             return py_function(lambda t: t + 1, [x], F32)
 
     meter = Meter()
-    for i in range(3):
-        assert_same(meter.run(X + i), X + i + 1)
-        assert_same(meter.last, (X + i) * 2)
-    assert meter.run.tracing_count() == 2  # None before, then a tensor
+    with assert_traces(meter.run, 2):  # None before, then a tensor
+        for i in range(3):
+            assert_same(meter.run(X + i), X + i + 1)
+            assert_same(meter.last, (X + i) * 2)

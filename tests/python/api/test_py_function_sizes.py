@@ -5,6 +5,7 @@ import torch
 import tracehost
 from core_support import assert_same, counts, place
 from tracehost import TensorSpec, py_function
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -21,9 +22,9 @@ def test_sizes_of_its_result_are_numbers_of_the_graph():
         return y + y.shape[0], y.shape[0]
 
     f = tracehost.function(body)
-    for x in (X, -X, X + 1, X - 1):
-        assert_same(f(x), body(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X + 1, X - 1):
+            assert_same(f(x), body(x))
 
 
 def test_sizes_of_its_result_are_rejected_where_reads_are():
@@ -71,9 +72,9 @@ def test_a_dynamic_size_as_its_shape_becomes_exact():
     def f(x):
         return py_function(lambda t: t * 2, [x], F32, shape=x.shape)
 
-    for rows in (2, 3, 4):
-        assert_same(f(torch.ones(rows, 2)), torch.full((rows, 2), 2.0))
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for rows in (2, 3, 4):
+            assert_same(f(torch.ones(rows, 2)), torch.full((rows, 2), 2.0))
 
 
 # ---- traces without data -------------------------------------------------------------------------
@@ -87,12 +88,13 @@ def test_a_request_does_not_call_it():
         py_function(lambda t: calls.append(1), [x], None)
         return py_function(lambda t: calls.append(2) or t * 2, [x], F32, shape=[3]) + 1
 
-    concrete = f.get_concrete_function(TensorSpec([3]))
-    assert calls == []
-    assert [spec.shape for spec in concrete.outputs] == [(3,)]
-    assert_same(concrete(X), X * 2 + 1)
-    assert_same(f(X), X * 2 + 1)
-    assert calls == [1, 2, 1, 2] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        concrete = f.get_concrete_function(TensorSpec([3]))
+        assert calls == []
+        assert [spec.shape for spec in concrete.outputs] == [(3,)]
+        assert_same(concrete(X), X * 2 + 1)
+        assert_same(f(X), X * 2 + 1)
+        assert calls == [1, 2, 1, 2]
 
 
 def no_shape(x):

@@ -3,23 +3,24 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 
 def compare(f, *calls, traces=1):
     """Values and gradients of each call against plain Python, and the number of traces."""
     staged = tracehost.function(f)
-    for args in calls:
-        given = [[_fresh(a) for a in args] for _ in range(2)]
-        expected, result = f(*given[0]), staged(*given[1])
-        torch.testing.assert_close(result, expected)
-        if not result.requires_grad:
-            continue
-        (expected**2).sum().backward()
-        (result**2).sum().backward()
-        for a, b in zip(*given):
-            if isinstance(a, torch.Tensor) and a.requires_grad:
-                torch.testing.assert_close(b.grad, a.grad)
-    assert staged.tracing_count() == traces
+    with assert_traces(staged, traces):
+        for args in calls:
+            given = [[_fresh(a) for a in args] for _ in range(2)]
+            expected, result = f(*given[0]), staged(*given[1])
+            torch.testing.assert_close(result, expected)
+            if not result.requires_grad:
+                continue
+            (expected**2).sum().backward()
+            (result**2).sum().backward()
+            for a, b in zip(*given):
+                if isinstance(a, torch.Tensor) and a.requires_grad:
+                    torch.testing.assert_close(b.grad, a.grad)
     return staged
 
 
@@ -196,10 +197,10 @@ def test_size_in_a_graph():
             out.append(x)
         return len(out) * 2, out.size()
 
-    for count in (2, 0, 5):
-        a, b = f(X, n(count))
-        assert (a, b) == (2 * count, count)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for count in (2, 0, 5):
+            a, b = f(X, n(count))
+            assert (a, b) == (2 * count, count)
 
 
 def test_from_specs():
@@ -351,11 +352,11 @@ def test_the_size_that_a_graph_decides_is_a_number_of_the_graph():
         return x * out.stack().shape[0], out.stack().shape[0]
 
     f = tracehost.function(first_size)
-    for count in (2, 5, 1):
-        y, size = f(X, n(count))
-        assert type(size) is int and size == count
-        assert torch.equal(y, X * count)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for count in (2, 5, 1):
+            y, size = f(X, n(count))
+            assert type(size) is int and size == count
+            assert torch.equal(y, X * count)
     rejected = tracehost.function(first_size, value_reads="error")
     with pytest.raises(tracehost.ValueReadError, match="test_tensor_array.py"):
         rejected(X, n(2))
@@ -452,9 +453,9 @@ def test_as_a_loop_variable_and_the_result_of_branches(autograph):
         return out.stack()
 
     staged = tracehost.function(f, autograph=autograph)
-    for count in (3, 0, 2):
-        torch.testing.assert_close(staged(X, n(count)), f(X, n(count)))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for count in (3, 0, 2):
+            torch.testing.assert_close(staged(X, n(count)), f(X, n(count)))
 
 
 def test_where_the_trace_is_given_up():

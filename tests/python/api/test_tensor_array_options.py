@@ -405,8 +405,8 @@ def test_split_by_a_tensor_in_a_trace():
     with pytest.raises(TypeError) as caught:
         staged(rows(2), n([1, 1]))
     assert str(caught.value).split("\n")[0] == (
-        f"split at test_tensor_array_options.py:{line} takes lengths as a list of ints: how many pieces there are "
-        "has to be known at the trace"
+        f"split at test_tensor_array_options.py:{line} takes lengths as a list of ints: a graph has a fixed number of "
+        "pieces, known at the trace"
     )
 
 

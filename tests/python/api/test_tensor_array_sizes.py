@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 
 def squares(count):
@@ -15,11 +16,11 @@ def squares(count):
 @pytest.mark.parametrize("first", [3, 1, 5])
 def test_one_trace_serves_all_sizes(first):
     staged = tracehost.function(squares)
-    for count in (first, 3, 1, 5):
-        rows, size = staged(torch.tensor(count))
-        torch.testing.assert_close(rows, torch.arange(float(count))[:, None].expand(count, 2))
-        assert size == count
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for count in (first, 3, 1, 5):
+            rows, size = staged(torch.tensor(count))
+            torch.testing.assert_close(rows, torch.arange(float(count))[:, None].expand(count, 2))
+            assert size == count
 
 
 def test_gradients_and_a_branch():
@@ -33,14 +34,14 @@ def test_gradients_and_a_branch():
         return out.stack().sum()
 
     staged = tracehost.function(body)
-    for sign in (1.0, -1.0):
-        for count in (2, 4):
-            x = torch.full((3,), sign, requires_grad=True)
-            y = torch.full((3,), sign, requires_grad=True)
-            body(x, torch.tensor(count)).backward()
-            staged(y, torch.tensor(count)).backward()
-            torch.testing.assert_close(y.grad, x.grad)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for sign in (1.0, -1.0):
+            for count in (2, 4):
+                x = torch.full((3,), sign, requires_grad=True)
+                y = torch.full((3,), sign, requires_grad=True)
+                body(x, torch.tensor(count)).backward()
+                staged(y, torch.tensor(count)).backward()
+                torch.testing.assert_close(y.grad, x.grad)
 
 
 def test_it_is_made_in_a_loop():
@@ -54,10 +55,10 @@ def test_it_is_made_in_a_loop():
         return total
 
     staged = tracehost.function(body)
-    for count in (3, 0, 2):
-        expected = body(torch.ones(2), count)
-        torch.testing.assert_close(staged(torch.ones(2), torch.tensor(count)), expected)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for count in (3, 0, 2):
+            expected = body(torch.ones(2), count)
+            torch.testing.assert_close(staged(torch.ones(2), torch.tensor(count)), expected)
 
 
 def test_its_size_stays():

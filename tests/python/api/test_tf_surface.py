@@ -9,6 +9,7 @@ import tracehost
 from eager_support import same
 from tracehost import TensorArray, TensorSpec, case, map_fn, py_function, scan, switch_case
 from tracehost import print as tprint
+from tracehost.testing import assert_traces
 
 
 def rows(count, width=2):
@@ -43,10 +44,10 @@ IN_PLACE = {
 def test_in_place(name):
     f = IN_PLACE[name]
     staged = tracehost.function(f)
-    for factor in (1, 2, -1):
-        a, b = rows(3) * factor, rows(3) * factor
-        torch.testing.assert_close((staged(b), b), (f(a), a))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for factor in (1, 2, -1):
+            a, b = rows(3) * factor, rows(3) * factor
+            torch.testing.assert_close((staged(b), b), (f(a), a))
 
 
 def test_a_buffer_and_what_python_of_the_graph_writes():
@@ -65,11 +66,11 @@ def test_a_buffer_and_what_python_of_the_graph_writes():
         return seen
 
     staged = tracehost.function(f)
-    for count in (2, 0, 3):
-        a, b = torch.zeros(2), torch.zeros(2)
-        torch.testing.assert_close(staged(rows(3), a, n(count)), f(rows(3), b, n(count)))
-        torch.testing.assert_close(a, b)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for count in (2, 0, 3):
+            a, b = torch.zeros(2), torch.zeros(2)
+            torch.testing.assert_close(staged(rows(3), a, n(count)), f(rows(3), b, n(count)))
+            torch.testing.assert_close(a, b)
 
 
 # ---- What fn may be
@@ -120,9 +121,9 @@ class Model:
 
 def test_a_method():
     model = Model()
-    for kind in (0, 1, 2, 0):
-        torch.testing.assert_close(model.forward(rows(3), n(kind)), rows(3) * (kind + 1))
-    assert model.forward.tracing_count() == 1
+    with assert_traces(model.forward, 1):
+        for kind in (0, 1, 2, 0):
+            torch.testing.assert_close(model.forward(rows(3), n(kind)), rows(3) * (kind + 1))
 
 
 def test_writes_in_the_functions_of_a_case():
@@ -179,13 +180,13 @@ def test_what_the_functions_of_a_case_store():
         return State.best + 1
 
     staged = tracehost.function(f)
-    for kind in (0, 1, 5, 0):
-        found = []
-        for call in (f, staged):
-            State.best = torch.zeros(2)
-            found.append((call(X, n(kind)), State.best))
-        torch.testing.assert_close(found[1], found[0])
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for kind in (0, 1, 5, 0):
+            found = []
+            for call in (f, staged):
+                State.best = torch.zeros(2)
+                found.append((call(X, n(kind)), State.best))
+            torch.testing.assert_close(found[1], found[0])
 
 
 # ---- Modes and gradients
@@ -222,9 +223,9 @@ def test_gradients_in_the_body():
         return g
 
     staged = tracehost.function(f)
-    for factor in (1.0, 2.0):
-        torch.testing.assert_close(staged(rows(3) * factor), f(rows(3) * factor))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for factor in (1.0, 2.0):
+            torch.testing.assert_close(staged(rows(3) * factor), f(rows(3) * factor))
 
 
 def test_a_training_step(capsys):
@@ -290,9 +291,9 @@ def test_any_rank():
     f = tracehost.function(
         lambda x: map_fn(lambda row: row * 2, x), input_signature=[TensorSpec(None)]
     )
-    for x in (rows(2), rows(3), torch.ones(2, 3, 4), torch.ones(5)):
-        torch.testing.assert_close(f(x), x * 2)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for x in (rows(2), rows(3), torch.ones(2, 3, 4), torch.ones(5)):
+            torch.testing.assert_close(f(x), x * 2)
 
 
 def test_a_type_that_is_registered_later_makes_no_trace():
@@ -317,10 +318,10 @@ def test_prints_of_dynamic_sizes_validated_hits_and_traces_given_up(capsys):
     dynamic = tracehost.function(
         lambda x: tprint(x.shape[0], x.sum()) or x * 2, reduce_retracing=True
     )
-    for size in (1, 2, 3, 4):
-        dynamic(torch.ones(size))
-    assert capsys.readouterr().err == "".join(f"{k} tensor({k}.)\n" for k in (1, 2, 3, 4))
-    assert dynamic.tracing_count() == 2
+    with assert_traces(dynamic, 2):
+        for size in (1, 2, 3, 4):
+            dynamic(torch.ones(size))
+        assert capsys.readouterr().err == "".join(f"{k} tensor({k}.)\n" for k in (1, 2, 3, 4))
 
     validated = tracehost.function(lambda x: tprint(x) or x * 2, validate=1)
     for _ in range(3):

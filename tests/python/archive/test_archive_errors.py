@@ -173,7 +173,8 @@ def test_a_trace_of_another_value(tmp_path):
 
 def test_names_and_other_things(tmp_path):
     with pytest.raises(
-        ArchiveError, match="'a b' can't be saved: the name of a function is an identifier"
+        ArchiveError,
+        match="'a b' can't be saved: the name of a function must be a Python identifier",
     ):
         tracehost.save(tmp_path / "f.pt", {"a b": archive_module.scaled})
     with pytest.raises(TypeError, match="'f' can't be saved: it is a int"):
@@ -276,8 +277,11 @@ def test_files_that_are_none(tmp_path, shift):
     whole = (tmp_path / "shift.pt").read_bytes()
     assert error(b"") == "is no tracehost archive: it is empty"
     assert error(b"\x80\x02}q\x00.") == "is no tracehost archive: it is no zip file"
-    assert error(whole[:-1]) == "is no tracehost archive, or it is cut off: it does not end as one"
-    damaged = "is damaged: it is not what was written. Copy or save it again."
+    assert (
+        error(whole[:-1])
+        == "is no tracehost archive, or it is cut off: its end is missing. Copy or save it again."
+    )
+    damaged = "is damaged: its bytes do not match its checksum. Copy or save it again."
     assert error(whole[:500] + b"~" + whole[501:]) == damaged
     with pytest.raises(ArchiveError, match=r"none\.pt can't be read: No such file or directory$"):
         tracehost.load(tmp_path / "none.pt")
@@ -290,7 +294,7 @@ def test_devices(tmp_path, shift):
         with pytest.raises(ArchiveError) as caught:
             tracehost.load(tmp_path / "shift.pt", device="cuda")
         assert str(caught.value) == (
-            f"{tmp_path / 'shift.pt'}: it is for the device cuda:0, which is not here. Give one that is."
+            f"{tmp_path / 'shift.pt'}: it is for the device cuda:0, which this machine does not have. Give device= one that it has."
         )
 
 

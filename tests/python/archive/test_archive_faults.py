@@ -187,7 +187,7 @@ def test_a_link_stays_and_its_file_is_written(tmp_path, scaled):
     with pytest.raises(ArchiveError) as caught:
         scaled.save(link)
     assert str(caught.value) == (
-        f"{link} can't be written: it is a link to what is not there (No such file or directory)"
+        f"{link} can't be written: it is a link to a file that does not exist (No such file or directory)"
     )
     target.write_bytes(b"before")
     scaled.save(link)
@@ -250,7 +250,7 @@ def test_a_library_that_is_not_loaded_is_named(tmp_path):
     done = subprocess.run([sys.executable, program, path], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "tensor([2., 2.])\n"), done.stderr
     expected = (
-        f"{path}: it has operators of 'mylib', which nothing here has registered. Import the package, or load the "
+        f"{path}: it has operators of 'mylib', which this process has not registered. Import the package, or load the "
         "library, before the archive."
     )
     with pytest.raises(ArchiveError) as caught:

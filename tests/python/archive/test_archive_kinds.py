@@ -141,7 +141,7 @@ ALONE = {
     "a side that raises with text": (guard, "tracehost::py_text is an operator"),
     "a complex of a minus zero": (
         lambda x: torch.full((2,), complex(1, -0.0)),
-        "TorchScript has no text for a complex",
+        "TorchScript cannot write a complex",
     ),
     "arithmetic on a number": (number_in_arithmetic, "tracehost::py_add is an operator"),
     "arithmetic on a truth": (truth_in_arithmetic, "tracehost::py_gt is an operator"),

@@ -38,8 +38,8 @@ def test_another_file_is_rejected(path):
     with pytest.raises(ArchiveError) as caught:
         tracehost.load(path, sha256=other)
     assert str(caught.value) == (
-        f"{path}: its SHA-256 is {digest}, not {other}. Fetch the file that has this digest, or give the digest of the "
-        "one that is there."
+        f"{path}: its SHA-256 is {digest}, not {other}. Fetch the file that has this digest, or give the digest of "
+        "this file."
     )
 
 
@@ -48,5 +48,5 @@ def test_what_is_no_digest_is_an_error(path, given):
     with pytest.raises(ArchiveError) as caught:
         tracehost.load(path, sha256=given)
     assert str(caught.value) == (
-        f"{path}: sha256='{given}' is no SHA-256: give its 64 hex digits, as sha256sum prints them"
+        f"{path}: sha256='{given}' is not a SHA-256: give its 64 hex digits, as sha256sum prints them"
     )

@@ -7,6 +7,7 @@ import pytest
 import torch
 import tracehost
 from library_support import installed
+from tracehost.testing import assert_traces
 
 X = torch.ones(3)
 BEFORE, FIRST, SECOND = 8, 32, 64  # traces before the first pause; calls of the first two
@@ -34,14 +35,14 @@ def skipping():
 
 def test_a_body_that_draws_runs_as_plain_code(noise):
     f = tracehost.function(lambda x: x * noise())
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for number in range(BEFORE + FIRST + 1 + SECOND + 1):
-            random.seed(number)
-            expected = X * random.random()
-            random.seed(number)
-            assert torch.equal(f(X), expected)
-    assert f.tracing_count() == BEFORE + 2
+    with assert_traces(f, BEFORE + 2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for number in range(BEFORE + FIRST + 1 + SECOND + 1):
+                random.seed(number)
+                expected = X * random.random()
+                random.seed(number)
+                assert torch.equal(f(X), expected)
     assert f.stats()["calls"] == BEFORE + FIRST + 1 + SECOND + 1
     line = test_a_body_that_draws_runs_as_plain_code.__code__.co_firstlineno + 1
     assert [str(w.message) for w in told if w.category is tracehost.TraceWarning] == [
@@ -64,11 +65,11 @@ def test_a_value_that_changes_before_each_call():
     def scaled(x):
         return x * len(steps)
 
-    with pytest.warns(tracehost.TraceWarning, match="such calls run as plain Python") as told:
-        for count in range(BEFORE + 5):
-            assert torch.equal(scaled(X), X * count)
-            steps.append(count)
-    assert scaled.tracing_count() == BEFORE
+    with assert_traces(scaled, BEFORE):
+        with pytest.warns(tracehost.TraceWarning, match="such calls run as plain Python") as told:
+            for count in range(BEFORE + 5):
+                assert torch.equal(scaled(X), X * count)
+                steps.append(count)
     (said,) = [str(w.message) for w in told if w.category is tracehost.TraceWarning]
     assert (
         "The reason of the last one: 'len(steps)', which the body reads, is 7, not 6. Keep" in said
@@ -77,9 +78,9 @@ def test_a_value_that_changes_before_each_call():
 
 def test_a_function_that_settles_is_traced_and_hit():
     f, steps = skipping()
-    for _ in range(FIRST + 5):
-        assert torch.equal(f(X), X * len(steps))
-    assert f.tracing_count() == BEFORE + 1
+    with assert_traces(f, 1):
+        for _ in range(FIRST + 5):
+            assert torch.equal(f(X), X * len(steps))
     assert f.stats()["hits"] == 5
 
 
@@ -93,17 +94,17 @@ def test_other_arguments_are_traced():
 
 def test_arguments_that_change_are_traced_each_time():
     f = tracehost.function(lambda x, n: x * n)
-    for n in range(BEFORE + 5):
-        f(X, n)
-    assert f.tracing_count() == BEFORE + 5
+    with assert_traces(f, BEFORE + 5):
+        for n in range(BEFORE + 5):
+            f(X, n)
 
 
 def test_arguments_that_look_the_same_are_traced():
     """As text, long strings and objects of one class are alike."""
     f = tracehost.function(lambda x, mode: x * 2)
-    for n in range(BEFORE + 3):
-        f(X, "m" * 80 + str(n))
-    assert f.tracing_count() == BEFORE + 3
+    with assert_traces(f, BEFORE + 3):
+        for n in range(BEFORE + 3):
+            f(X, "m" * 80 + str(n))
     kept = [object() for _ in range(BEFORE + 3)]
     for mode in kept:
         f(X, mode)
@@ -117,18 +118,18 @@ def test_outcomes_of_a_read_are_no_reason():
     def picked(x, numbers):
         return [x + i for i in range(int(numbers[0]))], [x - i for i in range(int(numbers[1]))]
 
-    for a in range(3):
-        for b in range(4):
-            ups, downs = picked(X, torch.tensor([a, b]))
-            assert (len(ups), len(downs)) == (a, b)
-    assert picked.tracing_count() == 12
+    with assert_traces(picked, 12):
+        for a in range(3):
+            for b in range(4):
+                ups, downs = picked(X, torch.tensor([a, b]))
+                assert (len(ups), len(downs)) == (a, b)
 
 
 def test_clear_starts_from_the_beginning():
     f, _ = skipping()
     f.clear()
-    f(X)
-    assert f.tracing_count() == BEFORE + 1
+    with assert_traces(f, 1):
+        f(X)
 
 
 def test_a_call_that_must_not_trace_is_told_so():

@@ -7,6 +7,7 @@ import weakref
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -32,35 +33,35 @@ def variadic(x, *rest, **named):
 
 def test_all_spellings_of_a_call_share_a_specialization():
     f = tracehost.function(plain)
-    for call in (
-        lambda: f(X),
-        lambda: f(x=X),
-        lambda: f(X, 2),
-        lambda: f(X, y=2),
-        lambda: f(y=2, x=X),
-        lambda: f(X, scale=1.0),
-        lambda: f(X, 2, bias=None, scale=1.0),
-        lambda: f(*[X, 2], **{"scale": 1.0}),
-        lambda: f(**{"x": X}),
-    ):
-        assert torch.equal(call(), plain(X))
-    assert f.tracing_count() == 1
-    assert torch.equal(f(X, 3), plain(X, 3)) and torch.equal(f(X, bias=X), plain(X, bias=X))
-    assert f.tracing_count() == 3
+    with assert_traces(f, 1):
+        for call in (
+            lambda: f(X),
+            lambda: f(x=X),
+            lambda: f(X, 2),
+            lambda: f(X, y=2),
+            lambda: f(y=2, x=X),
+            lambda: f(X, scale=1.0),
+            lambda: f(X, 2, bias=None, scale=1.0),
+            lambda: f(*[X, 2], **{"scale": 1.0}),
+            lambda: f(**{"x": X}),
+        ):
+            assert torch.equal(call(), plain(X))
+    with assert_traces(f, 2):
+        assert torch.equal(f(X, 3), plain(X, 3)) and torch.equal(f(X, bias=X), plain(X, bias=X))
 
 
 def test_names_that_are_not_interned_bind():
     f = tracehost.function(plain)
-    f(X)
-    name = "".join(["sc", "ale"])
-    assert torch.equal(f(X, **{name: 1.0}), plain(X))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X)
+        name = "".join(["sc", "ale"])
+        assert torch.equal(f(X, **{name: 1.0}), plain(X))
 
 
 def test_positional_only_parameters():
     f = tracehost.function(positional_only)
-    assert torch.equal(f(X, 2, z=3), f(X))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X, 2, z=3), f(X))
     with pytest.raises(TypeError):
         f(X, y=2)
 
@@ -68,9 +69,9 @@ def test_positional_only_parameters():
         return x * named["x"]
 
     g = tracehost.function(collects)
-    for _ in range(2):
-        assert torch.equal(g(X, x=3.0), X * 3)
-    assert g.tracing_count() == 1
+    with assert_traces(g, 1):
+        for _ in range(2):
+            assert torch.equal(g(X, x=3.0), X * 3)
 
 
 def test_extra_positional_arguments():
@@ -83,12 +84,12 @@ def test_extra_positional_arguments():
 
 def test_extra_keywords_by_name_and_order():
     f = tracehost.function(variadic)
-    for count, named in enumerate([{"a": 2.0}, {"b": 2.0}, {"a": 2.0, "bb": X}], 1):
-        for _ in range(2):
-            assert torch.equal(f(X, **named), variadic(X, **named))
-        assert f.tracing_count() == count
-    f(X, bb=X, a=2.0)  # the body may see the order, as that of a dict
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for count, named in enumerate([{"a": 2.0}, {"b": 2.0}, {"a": 2.0, "bb": X}], 1):
+            for _ in range(2):
+                assert torch.equal(f(X, **named), variadic(X, **named))
+            assert f.tracing_count() == count
+        f(X, bb=X, a=2.0)  # the body may see the order, as that of a dict
     assert torch.equal(f(X, bb=X, a=2.0), variadic(X, bb=X, a=2.0))
 
 
@@ -115,17 +116,17 @@ def test_each_form_of_a_call_is_bound_as_python_does_again_and_again():
         lambda g, x: g(x, 4.0, x, c=x, d=1.0),
         lambda g, x: g(*[x] * 40, e=2.0),
     )
-    for _ in range(3):
-        for call in calls:
-            torch.testing.assert_close(call(f, X), call(mixed, X))
-            torch.testing.assert_close(call(f, X + 1), call(mixed, X + 1))
-    assert f.tracing_count() == len(calls)
+    with assert_traces(f, len(calls)):
+        for _ in range(3):
+            for call in calls:
+                torch.testing.assert_close(call(f, X), call(mixed, X))
+                torch.testing.assert_close(call(f, X + 1), call(mixed, X + 1))
 
 
 def test_extra_arguments_differ_from_a_tuple_of_them():
     f = tracehost.function(lambda *args: len(args))
-    assert [f(X, X), f((X, X)), f([X, X]), f(X, X)] == [2, 1, 1, 2]
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        assert [f(X, X), f((X, X)), f([X, X]), f(X, X)] == [2, 1, 1, 2]
 
 
 def test_more_parameters_than_fit_inline():
@@ -135,9 +136,9 @@ def test_more_parameters_than_fit_inline():
         f"def wide({', '.join(n + '=1.0' for n in names)}):\n    return {' + '.join(names)}", scope
     )
     f = tracehost.function(scope["wide"])
-    for _ in range(2):
-        assert torch.equal(f(X, p39=X, p7=X), X * 3 + 37)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            assert torch.equal(f(X, p39=X, p7=X), X * 3 + 37)
 
 
 def mistakes():
@@ -155,12 +156,12 @@ def test_arguments_that_do_not_fit_are_a_type_error_of_pythons_words(args, kwarg
     f = tracehost.function(plain)
     with pytest.raises(TypeError) as expected:
         inspect.signature(plain).bind(*args, **kwargs)
-    for _ in range(2):
-        with pytest.raises(TypeError) as got:
-            f(*args, **kwargs)
-        assert str(got.value) == f"plain() {expected.value}"
-        f(X)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            with pytest.raises(TypeError) as got:
+                f(*args, **kwargs)
+            assert str(got.value) == f"plain() {expected.value}"
+            f(X)
 
 
 def test_a_default_tensor_is_an_input_like_any_other():
@@ -170,10 +171,10 @@ def test_a_default_tensor_is_an_input_like_any_other():
         return x * w
 
     f = tracehost.function(body)
-    assert torch.equal(f(X), X)
-    default.mul_(2)
-    assert torch.equal(f(X), X * 2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X)
+        default.mul_(2)
+        assert torch.equal(f(X), X * 2)
     assert torch.equal(f(X, torch.full((3,), 5.0)), X * 5)
 
 
@@ -184,10 +185,10 @@ def test_a_default_tensor_and_another_are_both_right():
         return x * w
 
     f = tracehost.function(body)
-    for _ in range(2):
-        assert torch.equal(f(X), X)
-        assert torch.equal(f(X, torch.full((3,), 5.0)), X * 5)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            assert torch.equal(f(X), X)
+            assert torch.equal(f(X, torch.full((3,), 5.0)), X * 5)
 
 
 def test_a_mutable_default_is_compared_by_its_items():
@@ -195,10 +196,12 @@ def test_a_mutable_default_is_compared_by_its_items():
         return x * factors[0]
 
     f = tracehost.function(body)
-    assert torch.equal(f(X), X * 2)
-    assert torch.equal(f(X, [2.0]), X * 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X * 2)
+        assert torch.equal(f(X, [2.0]), X * 2)
     body.__defaults__[0][0] = 3.0
-    assert torch.equal(f(X), X * 3) and f.tracing_count() == 2
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X * 3)
 
 
 def test_a_default_that_changes_in_place_is_compared_by_what_it_holds():
@@ -208,11 +211,11 @@ def test_a_default_that_changes_in_place_is_compared_by_what_it_holds():
         return x + len(word)
 
     f = tracehost.function(body)
-    assert torch.equal(f(X), X + 1) and torch.equal(f(X, word), X + 1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X + 1) and torch.equal(f(X, word), X + 1)
     word += b"b"
-    assert torch.equal(f(X), X + 2)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X + 2)
 
 
 def test_another_object_in_the_place_of_a_default_is_compared_by_value():
@@ -220,15 +223,18 @@ def test_another_object_in_the_place_of_a_default_is_compared_by_value():
         return x * scale + len(mode) + flag + float(big % 7)
 
     f = tracehost.function(body)
-    expected = f(X)
-    assert torch.equal(f(X, float("1.5"), "".join(["s", "um"]), big=int("1" + "0" * 30)), expected)
-    assert f.tracing_count() == 1
-    assert torch.equal(f(X, scale=2.5), body(X, 2.5))
-    assert torch.equal(f(X, mode="mean"), body(X, mode="mean"))
-    assert torch.equal(f(X, flag=1), body(X, flag=1))
-    assert torch.equal(f(X, big=10**30 + 1), body(X, big=10**30 + 1))
-    assert f.tracing_count() == 5
-    assert torch.equal(f(X), expected) and f.tracing_count() == 5
+    with assert_traces(f, 1):
+        expected = f(X)
+        assert torch.equal(
+            f(X, float("1.5"), "".join(["s", "um"]), big=int("1" + "0" * 30)), expected
+        )
+    with assert_traces(f, 4):
+        assert torch.equal(f(X, scale=2.5), body(X, 2.5))
+        assert torch.equal(f(X, mode="mean"), body(X, mode="mean"))
+        assert torch.equal(f(X, flag=1), body(X, flag=1))
+        assert torch.equal(f(X, big=10**30 + 1), body(X, big=10**30 + 1))
+    with assert_traces(f, 0):
+        assert torch.equal(f(X), expected)
 
 
 def test_a_function_in_its_own_default_is_collected():
@@ -250,9 +256,9 @@ def test_a_function_in_its_own_default_is_collected():
 
 def test_no_arguments_at_all():
     f = tracehost.function(lambda: torch.ones(2) * 3)
-    for _ in range(2):
-        assert torch.equal(f(), torch.full((2,), 3.0))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            assert torch.equal(f(), torch.full((2,), 3.0))
     with pytest.raises(TypeError, match="too many positional arguments"):
         f(1)
 

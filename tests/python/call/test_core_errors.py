@@ -6,6 +6,7 @@ import traceback
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -142,14 +143,16 @@ def test_too_deep_a_recursion():
 @pytest.mark.parametrize("body", BODIES)
 def test_the_cache_is_as_before_and_the_next_call_traces(body):
     f = tracehost.function(lambda x, fail: body(x) if fail else x * 2, limit=1)
-    f(X, False)
-    before = f.stats()
-    caught(f, X, True)
-    after = f.stats()
-    before.pop("trace_ms"), after.pop("trace_ms")
-    assert before == after
-    assert torch.equal(f(X, False), X * 2) and f.tracing_count() == 1
-    assert torch.equal(f(X + 1, False), (X + 1) * 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X, False)
+        before = f.stats()
+        caught(f, X, True)
+        after = f.stats()
+        before.pop("trace_ms"), after.pop("trace_ms")
+        assert before == after
+        assert torch.equal(f(X, False), X * 2)
+    with assert_traces(f, 0):
+        assert torch.equal(f(X + 1, False), (X + 1) * 2)
 
 
 def test_a_call_traces_after_one_that_raised():
@@ -162,11 +165,11 @@ def test_a_call_traces_after_one_that_raised():
         return y
 
     f = tracehost.function(body)
-    caught(f, X)
-    fail[0] = False
-    for _ in range(3):
-        assert torch.equal(f(X), X * 2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        caught(f, X)
+        fail[0] = False
+        for _ in range(3):
+            assert torch.equal(f(X), X * 2)
 
 
 def test_modes_are_as_before_after_an_exception():

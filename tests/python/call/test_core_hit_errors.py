@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 import tracehost
 from core_support import place
+from tracehost.testing import assert_traces
 
 X = torch.arange(4.0)
 
@@ -66,22 +67,22 @@ FAILING = [
 def test_an_op_that_fails_on_a_hit_raises_eagers_exception_with_a_note(body, at):
     f = tracehost.function(body)
     good, bad = torch.tensor([1, 2]), torch.tensor([9, 9])
-    f(X, good)
-    expected = caught(body, X, bad)
-    line = body.__code__.co_firstlineno
-    for _ in range(2):
-        got = caught(f, X, bad)
-        assert type(got) is type(expected) and str(got) == str(expected)
-        assert got.__notes__ == [
-            f"in {body.__name__} (test_core_hit_errors.py:{line}), the op at {place(at)}"
-        ]
-        places = [
-            [(frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-            for error in (got, expected)
-        ]
-        assert places[0] == places[1]  # the body has raised, and no frame of tracehost's shows
-        assert torch.equal(f(X, good), body(X, good))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X, good)
+        expected = caught(body, X, bad)
+        line = body.__code__.co_firstlineno
+        for _ in range(2):
+            got = caught(f, X, bad)
+            assert type(got) is type(expected) and str(got) == str(expected)
+            assert got.__notes__ == [
+                f"in {body.__name__} (test_core_hit_errors.py:{line}), the op at {place(at)}"
+            ]
+            places = [
+                [(frame.name, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+                for error in (got, expected)
+            ]
+            assert places[0] == places[1]  # the body has raised, and no frame of tracehost's shows
+            assert torch.equal(f(X, good), body(X, good))
 
 
 def test_a_linear_algebra_error_on_a_hit():
@@ -103,11 +104,11 @@ def test_a_failure_between_mode_changes_leaves_the_modes():
 
     f = tracehost.function(body)
     x = X.clone().requires_grad_()
-    f(x, torch.tensor([1]))
-    with pytest.raises(IndexError):
-        f(x, torch.tensor([9]))
-    assert torch.is_grad_enabled() and f(x, torch.tensor([1])).requires_grad
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(x, torch.tensor([1]))
+        with pytest.raises(IndexError):
+            f(x, torch.tensor([9]))
+        assert torch.is_grad_enabled() and f(x, torch.tensor([1])).requires_grad
 
 
 def test_writes_before_the_failing_op_stay_as_in_eager():

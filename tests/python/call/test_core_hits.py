@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from core_support import check
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -67,12 +68,12 @@ def test_second_derivatives_through_a_hit():
         return (x**3).sum()
 
     f = tracehost.function(body)
-    for _ in range(3):
-        x = torch.tensor([1.0, 2.0], requires_grad=True)
-        (first,) = torch.autograd.grad(f(x), x, create_graph=True)
-        (second,) = torch.autograd.grad(first.sum(), x)
-        assert torch.equal(second, 6 * x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            x = torch.tensor([1.0, 2.0], requires_grad=True)
+            (first,) = torch.autograd.grad(f(x), x, create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), x)
+            assert torch.equal(second, 6 * x)
 
 
 def test_backward_accumulates_into_leaves():
@@ -105,29 +106,29 @@ CHANGES = {
 def test_a_change_of_metadata_traces_and_the_way_back_hits(change):
     f = tracehost.function(lambda x: x * 2)
     other = CHANGES[change]
-    for count, x in enumerate([BASE, other], 1):
-        for _ in range(2):
-            got, expected = f(x), x * 2
-            assert (got.dtype, got.shape, got.device) == (
-                expected.dtype,
-                expected.shape,
-                expected.device,
-            )
-            assert got.layout == expected.layout and got.requires_grad == expected.requires_grad
-            if not got.is_meta:
-                assert torch.equal(got.to_dense(), expected.to_dense())
-            assert f.tracing_count() == count
-    f(BASE), f(other)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for count, x in enumerate([BASE, other], 1):
+            for _ in range(2):
+                got, expected = f(x), x * 2
+                assert (got.dtype, got.shape, got.device) == (
+                    expected.dtype,
+                    expected.shape,
+                    expected.device,
+                )
+                assert got.layout == expected.layout and got.requires_grad == expected.requires_grad
+                if not got.is_meta:
+                    assert torch.equal(got.to_dense(), expected.to_dense())
+                assert f.tracing_count() == count
+        f(BASE), f(other)
 
 
 def test_values_strides_and_history_do_not_trace():
     f = tracehost.function(lambda x: x + 1)
     w = torch.ones(3, 3, requires_grad=True)
-    f(w)
-    for x in (torch.rand(3, 3, requires_grad=True), w.t(), w * 2, w.expand(3, 3), w[:, :3]):
-        assert torch.equal(f(x), x + 1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(w)
+        for x in (torch.rand(3, 3, requires_grad=True), w.t(), w * 2, w.expand(3, 3), w[:, :3]):
+            assert torch.equal(f(x), x + 1)
 
 
 def test_strides_count_where_the_body_read_them():
@@ -137,10 +138,10 @@ def test_strides_count_where_the_body_read_them():
     f = tracehost.function(body)
     x = torch.arange(6.0).view(2, 3)
     y = torch.arange(6.0).view(3, 2).t()
-    for _ in range(2):
-        assert torch.equal(f(x), body(x))
-        assert torch.equal(f(y), body(y))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            assert torch.equal(f(x), body(x))
+            assert torch.equal(f(y), body(y))
 
 
 def test_is_leaf_counts_where_the_body_read_it():
@@ -149,10 +150,10 @@ def test_is_leaf_counts_where_the_body_read_it():
 
     f = tracehost.function(body)
     leaf = torch.ones(2, requires_grad=True)
-    for _ in range(2):
-        assert torch.equal(f(leaf), leaf * 2)
-        assert torch.equal(f(leaf * 1), leaf * 3)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            assert torch.equal(f(leaf), leaf * 2)
+            assert torch.equal(f(leaf * 1), leaf * 3)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (0, 4), (1, 1), (3, 0, 2)])
@@ -192,19 +193,21 @@ def test_a_hit_is_silent_and_allocates_no_python_objects_that_stay():
 
 def test_clear_empties_the_cache_and_keeps_the_counters():
     f = tracehost.function(lambda x: x * 2)
-    f(torch.ones(2)), f(torch.ones(3))
-    f.clear()
-    assert f.stats()["live"] == 0 and f.tracing_count() == 2
-    assert torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
-    assert f.tracing_count() == 3
+    with assert_traces(f, 2):
+        f(torch.ones(2)), f(torch.ones(3))
+        f.clear()
+        assert f.stats()["live"] == 0
+    with assert_traces(f, 1):
+        assert torch.equal(f(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_a_thread_of_its_own_hits_what_another_traced():
     f = tracehost.function(lambda x: x * 2)
     x = torch.ones(2)
-    f(x)
-    results = []
-    thread = threading.Thread(target=lambda: results.append(f(x)))
-    thread.start()
-    thread.join()
-    assert torch.equal(results[0], x * 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(x)
+        results = []
+        thread = threading.Thread(target=lambda: results.append(f(x)))
+        thread.start()
+        thread.join()
+        assert torch.equal(results[0], x * 2)

@@ -10,6 +10,7 @@ import tracehost
 from core_support import assert_same, fresh, rebuild, tensors
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tracehost.testing import assert_traces
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
@@ -93,22 +94,22 @@ def copy_literals(value):
 @given(tree)
 def test_an_equal_structure_hits_and_comes_back(value):
     f = tracehost.function(doubled)
-    for _ in range(3):
-        call = copied(value)
-        assert_same(f(call), doubled(call))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            call = copied(value)
+            assert_same(f(call), doubled(call))
 
 
 @thorough
 @given(tree)
 def test_a_structure_passes_through_with_its_very_tensors(value):
     f = tracehost.function(echo)
-    for _ in range(2):
-        call = copied(value)
-        got = f(call)
-        assert_same(got, call)
-        assert all(a is b for a, b in zip(tensors(got), tensors(call)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            call = copied(value)
+            got = f(call)
+            assert_same(got, call)
+            assert all(a is b for a, b in zip(tensors(got), tensors(call)))
 
 
 def leaves(value):
@@ -157,11 +158,11 @@ def test_another_leaf_traces(value, other, data):
     changed = put(value, path, lambda v: old.append(v) or other)
     assume(not same_leaf(old[0], other))
     f = tracehost.function(doubled)
-    f(copied(value))
-    assert_same(f(copied(changed)), doubled(copied(changed)))
-    assert f.tracing_count() == 2
-    assert_same(f(copied(value)), doubled(copied(value)))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        f(copied(value))
+        assert_same(f(copied(changed)), doubled(copied(changed)))
+    with assert_traces(f, 0):
+        assert_same(f(copied(value)), doubled(copied(value)))
 
 
 CHANGES = {
@@ -181,9 +182,9 @@ def test_another_structure_traces(value, change, data):
     path = data.draw(st.sampled_from(paths))
     changed = put(value, path, CHANGES[change])
     f = tracehost.function(doubled)
-    f(copied(value))
-    assert_same(f(copied(changed)), doubled(copied(changed)))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        f(copied(value))
+        assert_same(f(copied(changed)), doubled(copied(changed)))
 
 
 @thorough
@@ -195,10 +196,10 @@ def test_alias_patterns_are_told_apart(first, second):
 
     f = tracehost.function(lambda ts: [t + 0 for t in ts])
     pool = [torch.full((2,), float(i)) for i in range(4)]
-    for pattern in (first, second, first):
-        got = f([pool[p] for p in pattern])
-        assert [int(t[0]) for t in got] == pattern
-    assert f.tracing_count() == (1 if canonical(first) == canonical(second) else 2)
+    with assert_traces(f, (1 if canonical(first) == canonical(second) else 2)):
+        for pattern in (first, second, first):
+            got = f([pool[p] for p in pattern])
+            assert [int(t[0]) for t in got] == pattern
 
 
 @thorough
@@ -206,5 +207,5 @@ def test_alias_patterns_are_told_apart(first, second):
 def test_a_deep_copy_is_equal(value):
     assume(all(t.is_leaf for t in tensors(value)))
     f = tracehost.function(lambda tree: 1)
-    assert f(value) == f(copy.deepcopy(value)) == 1
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(value) == f(copy.deepcopy(value)) == 1

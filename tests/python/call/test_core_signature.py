@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -148,12 +149,12 @@ def test_equal_values_are_one_trace(name):
 def test_bracketing_counts():
     f = tracehost.function(lambda *args: [a for a in args if isinstance(a, list)])
     a, b = torch.ones(2), torch.zeros(2)
-    for _ in range(2):
-        assert_same(f([a], [b]), [[a], [b]])
-        assert_same(f([a, [b]]), [[a, [b]]])
-        assert_same(f([[a], b]), [[[a], b]])
-        assert_same(f([a, b]), [[a, b]])
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for _ in range(2):
+            assert_same(f([a], [b]), [[a], [b]])
+            assert_same(f([a, [b]]), [[a, [b]]])
+            assert_same(f([[a], b]), [[[a], b]])
+            assert_same(f([a, b]), [[a, b]])
 
 
 def test_the_alias_pattern_counts():
@@ -162,13 +163,13 @@ def test_the_alias_pattern_counts():
         return x + y * 2 + z * 3
 
     f = tracehost.function(body)
-    for count in (5, 5):
-        for pattern in ("abc", "aab", "aba", "baa", "aaa"):
-            ours = {k: torch.ones(2) for k in "abc"}
-            theirs = {k: torch.ones(2) for k in "abc"}
-            got = f(*[ours[k] for k in pattern])
-            assert torch.equal(got, body(*[theirs[k] for k in pattern])), pattern
-    assert f.tracing_count() == 5
+    with assert_traces(f, 5):
+        for count in (5, 5):
+            for pattern in ("abc", "aab", "aba", "baa", "aaa"):
+                ours = {k: torch.ones(2) for k in "abc"}
+                theirs = {k: torch.ones(2) for k in "abc"}
+                got = f(*[ours[k] for k in pattern])
+                assert torch.equal(got, body(*[theirs[k] for k in pattern])), pattern
 
 
 def test_aliases_inside_of_containers_count():
@@ -200,17 +201,17 @@ def test_cycles_and_deep_nesting_are_rejected():
     ring = [1]
     ring.append({"self": ring})
     message = "argument 'tree': a list contains itself. Use it without the cycle."
-    with pytest.raises(tracehost.SignatureError, match=message):
-        f(ring)
-    deep = []
-    for _ in range(5000):
-        deep = [deep]
-    message = "argument 'tree': nested deeper than 200 levels, at a list. Use flatter data."
-    with pytest.raises(tracehost.SignatureError, match=message):
-        f(deep)
-    shared = [1]
-    f([shared, shared])
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with pytest.raises(tracehost.SignatureError, match=message):
+            f(ring)
+        deep = []
+        for _ in range(5000):
+            deep = [deep]
+        message = "argument 'tree': nested deeper than 200 levels, at a list. Use flatter data."
+        with pytest.raises(tracehost.SignatureError, match=message):
+            f(deep)
+        shared = [1]
+        f([shared, shared])
 
 
 WEIGHT = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
@@ -244,12 +245,12 @@ def made_and_replaced(i):
 def test_strides_count_where_what_is_read_lies_as_an_input_does(body, traces):
     base = torch.randint(0, 50, (2, 20), generator=torch.Generator().manual_seed(1))
     f = tracehost.function(body)
-    for i in (
-        base[:, :8].clone(),
-        base[:, :8],
-        base.t()[:8].contiguous().t(),
-        base[:, :12].clone()[:, :8],
-    ):
-        for a, b in zip(f(i), body(i)):
-            assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
-    assert f.tracing_count() == traces
+    with assert_traces(f, traces):
+        for i in (
+            base[:, :8].clone(),
+            base[:, :8],
+            base.t()[:8].contiguous().t(),
+            base[:, :12].clone()[:, :8],
+        ):
+            for a, b in zip(f(i), body(i)):
+                assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b

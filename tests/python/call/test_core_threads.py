@@ -6,6 +6,7 @@ import threading
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
@@ -142,15 +143,16 @@ def test_a_hit_of_another_signature_does_not_wait():
         return x * 2
 
     f = tracehost.function(body)
-    f(X, False)
-    thread = threading.Thread(target=lambda: f(X, True))
-    thread.start()
-    gate.entered.wait()
-    assert torch.equal(f(X, False), X * 2)  # a hit
-    assert torch.equal(f(torch.ones(9), False), torch.full((9,), 2.0))  # a trace
-    gate.go.give()
-    thread.join(PATIENCE)
-    assert not thread.is_alive() and f.tracing_count() == 3
+    with assert_traces(f, 3):
+        f(X, False)
+        thread = threading.Thread(target=lambda: f(X, True))
+        thread.start()
+        gate.entered.wait()
+        assert torch.equal(f(X, False), X * 2)  # a hit
+        assert torch.equal(f(torch.ones(9), False), torch.full((9,), 2.0))  # a trace
+        gate.go.give()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
 
 
 def test_each_waiting_thread_runs_a_trace_that_failed_itself():
@@ -182,24 +184,25 @@ def test_the_first_trace_fails_while_others_wait():
     f = tracehost.function(body)
     outcome = {}
 
-    def call(i):
-        try:
-            outcome[i] = f(X)
-        except ValueError as error:
-            outcome[i] = error
+    with assert_traces(f, 1):
 
-    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
-    threads[0].start()
-    gate.entered.wait()
-    for thread in threads[1:]:
-        thread.start()
-    gate.go.give()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "deadlock"
-    assert str(outcome[0]) == "the first"
-    assert all(torch.equal(outcome[i], X * 2) for i in range(1, 8))
-    assert f.tracing_count() == 1
+        def call(i):
+            try:
+                outcome[i] = f(X)
+            except ValueError as error:
+                outcome[i] = error
+
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+        threads[0].start()
+        gate.entered.wait()
+        for thread in threads[1:]:
+            thread.start()
+        gate.go.give()
+        for thread in threads:
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "deadlock"
+        assert str(outcome[0]) == "the first"
+        assert all(torch.equal(outcome[i], X * 2) for i in range(1, 8))
 
 
 def test_two_functions_are_traced_at_once_in_two_threads():
@@ -240,14 +243,15 @@ def test_eager_code_of_another_thread_is_not_recorded():
         return x * 2
 
     f = tracehost.function(body)
-    thread = threading.Thread(target=lambda: f(X))
-    thread.start()
-    gate.entered.wait()
-    other = (X + 1).sum().item()  # a read here is nobody's business
-    assert other == 10 and repr(X) == "tensor([0., 1., 2., 3.])"
-    gate.go.give()
-    thread.join(PATIENCE)
-    assert torch.equal(f(X), X * 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        thread = threading.Thread(target=lambda: f(X))
+        thread.start()
+        gate.entered.wait()
+        other = (X + 1).sum().item()  # a read here is nobody's business
+        assert other == 10 and repr(X) == "tensor([0., 1., 2., 3.])"
+        gate.go.give()
+        thread.join(PATIENCE)
+        assert torch.equal(f(X), X * 2)
 
 
 def test_modes_belong_to_their_threads():

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -134,16 +135,16 @@ def test_a_hit_raises_what_eager_raises(name):
         return op(*args)
 
     f = tracehost.function(body)
-    f(*good)
-    expected = caught(body, bad)
-    if expected is None:
-        pytest.fail(f"eager takes the bad arguments of {name}")
-    for _ in range(2):
-        got = caught(f, bad)
-        assert type(got) is type(expected) and str(got) == str(expected)
-        assert len(got.__notes__) == 1 and NOTE.fullmatch(got.__notes__[0])
+    with assert_traces(f, 1):
         f(*good)
-    assert f.tracing_count() == 1
+        expected = caught(body, bad)
+        if expected is None:
+            pytest.fail(f"eager takes the bad arguments of {name}")
+        for _ in range(2):
+            got = caught(f, bad)
+            assert type(got) is type(expected) and str(got) == str(expected)
+            assert len(got.__notes__) == 1 and NOTE.fullmatch(got.__notes__[0])
+            f(*good)
 
 
 KINDS = [ValueError, KeyError, TypeError, NotImplementedError, torch.OutOfMemoryError, OSError]
@@ -160,11 +161,12 @@ def test_what_called_code_raises_passes_through(kind):
 
     f = tracehost.function(lambda x: tracehost.py_function(called, [x], torch.float32, shape=(2,)))
     x = torch.ones(2)
-    f(x)
-    fails.append(1)
-    with pytest.raises(kind) as error:
+    with assert_traces(f, 1):
         f(x)
-    assert type(error.value) is kind and f.tracing_count() == 1
+        fails.append(1)
+        with pytest.raises(kind) as error:
+            f(x)
+        assert type(error.value) is kind
 
 
 def test_memory_that_is_not_there():

@@ -10,6 +10,7 @@ import weakref
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -41,7 +42,8 @@ def test_ops_builtins_and_lambdas(op, args, expected):
 
 def test_a_builtin_on_numbers():
     f = tracehost.function(math.hypot)
-    assert f(3.0, 4.0) == f(3.0, 4.0) == 5.0 and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(3.0, 4.0) == f(3.0, 4.0) == 5.0
 
 
 def test_decorators_stacked_either_way():
@@ -64,7 +66,8 @@ def test_decorators_stacked_either_way():
         return x + y
 
     same(inside, (X + 1) * 2, X)
-    assert torch.equal(outside(X), (X + 1) * 2) and outside.__wrapped__.tracing_count() == 1
+    with assert_traces(outside.__wrapped__, 1):
+        assert torch.equal(outside(X), (X + 1) * 2)
     assert (inside.__name__, inside.__doc__) == ("inside", "Doc.")
     with pytest.raises(TypeError, match=r"inside\(\) got an unexpected keyword argument 'z'"):
         inside(X, z=1)
@@ -74,9 +77,10 @@ def test_decorators_stacked_either_way():
 
 def test_a_function_decorated_again():
     f = tracehost.function(lambda x: x + 1)
-    g = tracehost.function(f, limit=2)
-    same(g, X + 1, X)
-    assert f.tracing_count() == 0 and g is not f
+    with assert_traces(f, 0):
+        g = tracehost.function(f, limit=2)
+        same(g, X + 1, X)
+        assert g is not f
 
 
 def test_partials():
@@ -85,15 +89,17 @@ def test_partials():
 
     same(tracehost.function(functools.partial(f, X)), X + 10 * X + 300, X)
     g = tracehost.function(functools.partial(f, y=X, z=5.0))
-    same(g, X + 10 * X + 500, X)
-    assert torch.equal(g(X, z=1.0), X + 10 * X + 100) and g.tracing_count() == 2
+    with assert_traces(g, 2):
+        same(g, X + 10 * X + 500, X)
+        assert torch.equal(g(X, z=1.0), X + 10 * X + 100)
     with pytest.raises(TypeError, match="too many positional arguments"):
         tracehost.function(functools.partial(f, X, X, X))(X)
     x = X.clone()
     h = tracehost.function(functools.partial(f, x))
-    h(X)
-    x.add_(1)
-    assert torch.equal(h(X), f(x, X)) and h.tracing_count() == 1
+    with assert_traces(h, 1):
+        h(X)
+        x.add_(1)
+        assert torch.equal(h(X), f(x, X))
 
 
 def test_lru_cache_is_rejected_below_and_works_above():
@@ -156,9 +162,9 @@ def test_what_is_rejected_at_the_decoration(func, says):
 
 def test_tfs_names_for_options():
     f = tracehost.function(lambda x: x * 2, experimental_relax_shapes=True)
-    for n in range(1, 5):
-        f(torch.ones(n))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in range(1, 5):
+            f(torch.ones(n))
     for option in ("jit_compile", "experimental_implements", "experimental_autograph_options"):
         assert tracehost.function(lambda x: x, **{option: None})(X) is X
         with pytest.raises(TypeError, match=f"{option} has no counterpart here; leave it out"):
@@ -179,7 +185,8 @@ def test_copies_of_functions_over_callables():
     same(f, X * 2, X)
     assert copy.copy(f) is f
     g = copy.deepcopy(f)
-    assert g.python_function is not scale and g.tracing_count() == 0
+    with assert_traces(g, 0):
+        assert g.python_function is not scale
     same(g, X * 2, X)
 
 

@@ -12,6 +12,7 @@ import weakref
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -53,17 +54,18 @@ def test_each_instance_has_its_cache_and_counts():
 def test_a_bound_method_is_as_pythons():
     m = Model()
     method = m.call
-    assert method == m.call and method != Model().call and hash(method) == hash(m.call)
-    assert method.__self__ is m and method.__func__ is m.call.__func__
-    assert method.__name__ == method.name == "call" and method.__doc__ == "Doc."
-    assert list(inspect.signature(method).parameters) == ["x"]
-    assert list(inspect.signature(Model.call).parameters) == ["self", "x"]
-    assert isinstance(method.__func__, tracehost.Function)
-    line = Model.call.python_function.__code__.co_firstlineno
-    assert repr(method.__func__) == (
-        f"<tracehost.Function call at test_methods_instances.py:{line}, 0 specializations>"
-    )
-    assert torch.equal(method.python_function(X), X * 2) and method.tracing_count() == 0
+    with assert_traces(method, 0):
+        assert method == m.call and method != Model().call and hash(method) == hash(m.call)
+        assert method.__self__ is m and method.__func__ is m.call.__func__
+        assert method.__name__ == method.name == "call" and method.__doc__ == "Doc."
+        assert list(inspect.signature(method).parameters) == ["x"]
+        assert list(inspect.signature(Model.call).parameters) == ["self", "x"]
+        assert isinstance(method.__func__, tracehost.Function)
+        line = Model.call.python_function.__code__.co_firstlineno
+        assert repr(method.__func__) == (
+            f"<tracehost.Function call at test_methods_instances.py:{line}, 0 specializations>"
+        )
+        assert torch.equal(method.python_function(X), X * 2)
     with pytest.raises(AttributeError):
         method.note = 5
     Model.call.note = 5
@@ -238,9 +240,9 @@ def test_an_eq_that_raises_is_never_asked():
             return x * 2
 
     t = Touchy()
-    for _ in range(3):
-        assert torch.equal(t.call(X), X * 2)
-    assert t.call.tracing_count() == 1
+    with assert_traces(t.call, 1):
+        for _ in range(3):
+            assert torch.equal(t.call(X), X * 2)
 
 
 @dataclasses.dataclass
@@ -255,16 +257,16 @@ class Record:
 
 def test_dataclasses_are_instances_like_others():
     r = Record(torch.ones(3))
-    for _ in range(2):
-        assert torch.equal(r.call(X), X * 2)
-    r.w.add_(1)
-    assert torch.equal(r.call(X), X * 4)
-    r.w = torch.zeros(3)
-    assert torch.equal(r.call(X), X * 0)
-    assert r.call.tracing_count() == 1
-    r.k = 3.0
-    assert torch.equal(r.call(X + 1), X * 0)
-    assert r.call.tracing_count() == 2
+    with assert_traces(r.call, 1):
+        for _ in range(2):
+            assert torch.equal(r.call(X), X * 2)
+        r.w.add_(1)
+        assert torch.equal(r.call(X), X * 4)
+        r.w = torch.zeros(3)
+        assert torch.equal(r.call(X), X * 0)
+    with assert_traces(r.call, 1):
+        r.k = 3.0
+        assert torch.equal(r.call(X + 1), X * 0)
     assert torch.equal(Record(torch.ones(3)).call(X), X * 2)
     assert torch.equal(Record.call(r, X), X * 0)
 
@@ -335,31 +337,34 @@ def test_nn_modules():
             return self.drop(self.inner(x))
 
     net, other = Net().eval(), Net().eval()
-    for _ in range(2):
-        assert torch.equal(net(X), net.inner(X)) and torch.equal(other(X), other.inner(X))
-    assert net.forward.tracing_count() == other.forward.tracing_count() == 1
-    with torch.no_grad():
-        net.inner.weight.zero_()
-    net(X).sum().backward()
-    assert torch.equal(net.inner.weight.grad, X.expand(3, 3)) and torch.equal(
-        net(X), net.inner.bias
-    )
-    net.train()
-    net(X)
-    assert net.forward.tracing_count() == 2
+    with assert_traces(net.forward, 2):
+        for _ in range(2):
+            assert torch.equal(net(X), net.inner(X)) and torch.equal(other(X), other.inner(X))
+        assert net.forward.tracing_count() == other.forward.tracing_count() == 1
+        with torch.no_grad():
+            net.inner.weight.zero_()
+        net(X).sum().backward()
+        assert torch.equal(net.inner.weight.grad, X.expand(3, 3)) and torch.equal(
+            net(X), net.inner.bias
+        )
+        net.train()
+        net(X)
     twin = copy.deepcopy(net).eval()
-    assert torch.equal(twin(X), net.inner(X)) and twin.forward.tracing_count() == 1
+    with assert_traces(twin.forward, 1):
+        assert torch.equal(twin(X), net.inner(X))
     sequence = torch.nn.Sequential(Net(), Net()).eval()
     wrapped = tracehost.function(sequence)
-    assert torch.equal(wrapped(X), sequence(X)) and wrapped.tracing_count() == 1
+    with assert_traces(wrapped, 1):
+        assert torch.equal(wrapped(X), sequence(X))
 
 
 def test_a_lazily_made_attribute_of_the_instance():
     m = Model(2)
-    assert torch.equal(m.call(X), X * 2)
-    m.k = 2.0
-    m.extra = 1
-    assert torch.equal(m.call(X), X * 2) and m.call.tracing_count() == 2
+    with assert_traces(m.call, 2):
+        assert torch.equal(m.call(X), X * 2)
+        m.k = 2.0
+        m.extra = 1
+        assert torch.equal(m.call(X), X * 2)
 
 
 # ---- copies, other Functions, threads ------------------------------------------------------------
@@ -382,13 +387,14 @@ def test_a_method_as_an_argument_and_in_a_closure():
     step = m.call
     apply = tracehost.function(lambda g, x: g(x))
     closed = tracehost.function(lambda x: step(x) + 1)
-    for _ in range(2):
-        assert torch.equal(apply(m.call, X), X * 2) and torch.equal(closed(X), X * 2 + 1)
-    assert apply.tracing_count() == closed.tracing_count() == 1
-    m.k = torch.full((3,), 3.0)
-    assert torch.equal(closed(X), X * 3 + 1) and torch.equal(apply(m.call, X), X * 3)
-    m.k = torch.full((3,), 5.0)
-    assert torch.equal(closed(X), X * 5 + 1) and closed.tracing_count() == 2
+    with assert_traces(closed, 2):
+        for _ in range(2):
+            assert torch.equal(apply(m.call, X), X * 2) and torch.equal(closed(X), X * 2 + 1)
+        assert apply.tracing_count() == closed.tracing_count() == 1
+        m.k = torch.full((3,), 3.0)
+        assert torch.equal(closed(X), X * 3 + 1) and torch.equal(apply(m.call, X), X * 3)
+        m.k = torch.full((3,), 5.0)
+        assert torch.equal(closed(X), X * 5 + 1)
     gone = weakref.ref(m)
     m = step = closed = None
     gc.collect()
@@ -431,17 +437,19 @@ def test_first_access_from_many_threads():
     start = threading.Barrier(8)
     right = []
 
-    def work():
-        start.wait()
-        for _ in range(20):
-            right.append(torch.equal(m.call(X), X * 2))
+    with assert_traces(m.call, 1):
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert right == [True] * 160 and m.call.tracing_count() == 1
+        def work():
+            start.wait()
+            for _ in range(20):
+                right.append(torch.equal(m.call(X), X * 2))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert right == [True] * 160
 
 
 def test_instances_come_and_go_in_threads():
@@ -466,12 +474,13 @@ def test_clearing_the_classs_function_clears_those_of_instances():
             return x + 1
 
     a, b = Local(), Local()
-    a.call(X), b.call(X)
-    a.call.clear()
-    assert (a.call.stats()["live"], b.call.stats()["live"]) == (0, 1)
-    Local.call.clear()
-    assert b.call.stats()["live"] == 0
-    assert torch.equal(a.call(X), X + 1) and a.call.tracing_count() == 2
+    with assert_traces(a.call, 2):
+        a.call(X), b.call(X)
+        a.call.clear()
+        assert (a.call.stats()["live"], b.call.stats()["live"]) == (0, 1)
+        Local.call.clear()
+        assert b.call.stats()["live"] == 0
+        assert torch.equal(a.call(X), X + 1)
 
 
 def test_an_instance_is_not_rebuilt_for_the_arrays_in_it():

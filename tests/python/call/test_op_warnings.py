@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from conftest import clean_environment
+from tracehost.testing import assert_traces
 
 
 def std(x):
@@ -35,16 +36,16 @@ def test_each_call_warns_as_eager_does(body, optimize):
     one, two = torch.ones(1), torch.ones(2)
     calls = (one, one, one, two, two, one, one)
     given = {}
-    for function in (body, f):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            given[function] = []
-            for x in calls:
-                caught.clear()
-                function(x)
-                given[function].append([(w.category, str(w.message)) for w in caught])
-    assert given[f] == given[body]
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for function in (body, f):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                given[function] = []
+                for x in calls:
+                    caught.clear()
+                    function(x)
+                    given[function].append([(w.category, str(w.message)) for w in caught])
+        assert given[f] == given[body]
 
 
 @pytest.mark.parametrize("optimize", ["exact", "off"])

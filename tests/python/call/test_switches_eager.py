@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 X = torch.arange(3.0)
 
@@ -38,15 +39,17 @@ def test_each_call_runs_the_python_function(switch):
     assert not tracehost.functions_run_eagerly()
     switch(True)
     assert tracehost.functions_run_eagerly()
-    for n in (2, 2, 3):
-        assert torch.equal(f(X, n), X * n)
-    stats = f.stats()
-    assert runs == [2, 2, 3] and f.tracing_count() == 0
+    with assert_traces(f, 0):
+        for n in (2, 2, 3):
+            assert torch.equal(f(X, n), X * n)
+        stats = f.stats()
+        assert runs == [2, 2, 3]
     assert (stats["calls"], stats["eager"], stats["hits"], stats["live"]) == (3, 3, 0, 0)
     switch(False)
     assert not tracehost.functions_run_eagerly()
-    f(X), f(X)
-    assert runs == [2, 2, 3, 2] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X), f(X)
+        assert runs == [2, 2, 3, 2]
 
 
 @pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning")

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import tracehost
 from tape_facts import facts
 from torch import nn
+from tracehost.testing import assert_traces
 
 CASES = {}
 HAS_REGIONS = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
@@ -306,14 +307,14 @@ def test_as_eager(name):
     torch.manual_seed(0)
     twin, _ = make()
     f = tracehost.function(body, optimize="exact")
-    with torch.no_grad():
-        for x in calls:
-            mine, its = x.clone(), x.clone()
-            torch.manual_seed(1)
-            expected = facts([twin(its), its])
-            torch.manual_seed(1)
-            assert facts([f(mine), mine]) == expected
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with torch.no_grad():
+            for x in calls:
+                mine, its = x.clone(), x.clone()
+                torch.manual_seed(1)
+                expected = facts([twin(its), its])
+                torch.manual_seed(1)
+                assert facts([f(mine), mine]) == expected
     (one,) = f.specializations()
     assert one.runs_by == runs_by
     assert f"runs by {runs_by}" in str(one)
@@ -416,12 +417,12 @@ def test_dynamic_sizes():
         input_signature=[tracehost.TensorSpec([None, 2])],
         optimize="exact",
     )
-    for n in (1, 2, 2, 2, 3, 1, 3, 3, 2, 0, 0, 0):
-        x = torch.randn(n, 2)
-        assert torch.equal(
-            f(x).nan_to_num(), ((x * 2).sum(0) / n if n else x.sum(0) / 0).nan_to_num()
-        )
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1, 2, 2, 2, 3, 1, 3, 3, 2, 0, 0, 0):
+            x = torch.randn(n, 2)
+            assert torch.equal(
+                f(x).nan_to_num(), ((x * 2).sum(0) / n if n else x.sum(0) / 0).nan_to_num()
+            )
 
 
 def test_eight_threads():

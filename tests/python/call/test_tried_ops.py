@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tracehost.testing import assert_traces
 
 TABLE = torch.arange(12.0).view(3, 4)
 ONES = torch.ones(3, 3)
@@ -141,9 +142,9 @@ def outcome(call, *args):
 
 def compare(eager, mine, argument, optimize):
     f = tracehost.function(mine, optimize=optimize)
-    for call in range(CALLS):
-        assert outcome(f, argument(call)) == outcome(eager, argument(call)), f"call {call}"
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in range(CALLS):
+            assert outcome(f, argument(call)) == outcome(eager, argument(call)), f"call {call}"
 
 
 @pytest.fixture(autouse=True, params=["exact", "off"])
@@ -202,9 +203,9 @@ def test_a_rate_that_is_zero_at_the_trace(name, first, optimize):
         return y, h, h + y, x * 1, z
 
     f = tracehost.function(body, optimize=optimize)
-    for rate in (first, first, first, 0.5, 0.0, 0.3, 0.0):
-        got, expected = ((torch.randn(4, 3).abs(), torch.tensor(rate)) for _ in range(2))
-        expected[0].copy_(got[0])
-        assert outcome(f, *got) == outcome(body, *expected), rate
-        assert got[0].tolist() == expected[0].tolist()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for rate in (first, first, first, 0.5, 0.0, 0.3, 0.0):
+            got, expected = ((torch.randn(4, 3).abs(), torch.tensor(rate)) for _ in range(2))
+            expected[0].copy_(got[0])
+            assert outcome(f, *got) == outcome(body, *expected), rate
+            assert got[0].tolist() == expected[0].tolist()

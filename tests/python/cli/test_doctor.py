@@ -3,6 +3,7 @@
 import ctypes
 import importlib.metadata
 import json
+import multiprocessing.spawn
 import re
 import shutil
 import subprocess
@@ -12,11 +13,11 @@ import pytest
 import torch
 import tracehost
 from conftest import HOST, clean_environment
-from tracehost_commands.doctor import doctor, findings, installed, with_torch
+from tracehost_commands.doctor import checks, with_torch
 
 
 def found(check):
-    return [(f.verdict, f.what, f.fix) for f in check()]
+    return [tuple(finding) for finding in checks.run([check])]
 
 
 @pytest.fixture(scope="module")
@@ -51,8 +52,8 @@ def test_a_variable_that_is_misspelt(shown):
 
 def test_variables_that_are_nearly_ours(monkeypatch):
     names = ("REPORT", "REPORT_PID", "NOTEBOOK_LINES", "NOTEBOOK_TIMOUT", "UNLIKE_ANY_OTHER")
-    monkeypatch.setattr(doctor.os, "environ", {f"TRACEHOST_{name}": "1" for name in names})
-    assert found(doctor._variables) == [
+    monkeypatch.setattr(checks.os, "environ", {f"TRACEHOST_{name}": "1" for name in names})
+    assert found(checks.variables) == [
         ("WARN", "TRACEHOST_NOTEBOOK_TIMOUT is not a tracehost variable", "did you mean TRACEHOST_NOTEBOOK_TIMEOUT?")
     ]  # fmt: skip
 
@@ -126,6 +127,11 @@ def test_a_python_that_cannot_start(tmp_path):
     done = subprocess.run([HOST, "kernel", "list"], capture_output=True, text=True, env=env)
     assert done.returncode == 1
     assert re.search(r"^tracehost: Python cannot start: .*; 'tracehost doctor' says what is wrong$", done.stderr, re.M)  # fmt: skip
+    done = subprocess.run([HOST, "docter"], capture_output=True, text=True, env=env)
+    assert done.returncode == 2
+    assert (
+        "tracehost: 'docter' is no option, file or command (try 'tracehost help')\n" in done.stderr
+    )
 
 
 def test_a_python_that_crashes_at_its_start(run_host, tmp_path):
@@ -140,7 +146,7 @@ def installation(tmp_path, monkeypatch):
     """installation(torch=..., module=..., **facts): what installed files say; None leaves a file out."""
 
     def make(torch="2.15.0+cu132", module=True, **facts):
-        known = {"version": "0.2.0", "python": installed.PYTHON, "torch": "2.15.0", "torch_oldest": "2.11", "torch_newest": "2.15"}  # fmt: skip
+        known = {"version": "0.2.0", "python": checks.PYTHON, "torch": "2.15.0", "torch_oldest": "2.11", "torch_newest": "2.15"}  # fmt: skip
         for name in ("torch", "tracehost"):
             shutil.rmtree(tmp_path / name, ignore_errors=True)
             (tmp_path / name).mkdir()
@@ -152,22 +158,22 @@ def installation(tmp_path, monkeypatch):
         (tmp_path / "tracehost" / "build_info.txt").write_text(text)
         if module:
             (tmp_path / "tracehost" / "_tracehost.cpython-313.so").touch()
-        monkeypatch.setattr(installed, "_source", lambda name: tmp_path / name / "__init__.py")
+        monkeypatch.setattr(checks, "_source", lambda name: tmp_path / name / "__init__.py")
         monkeypatch.setitem(sys._xoptions, "tracehost", "0.2.0")
 
     return make
 
 
 BROKEN = [
-    ({"torch": ""}, installed.torch, "no torch in ", "pip install torch==2.15.0"),
-    ({"torch": "2.9.1"}, installed.torch, "torch 2.9.1 is outside the supported 2.11 to 2.15", "pip install torch=="),
-    ({"torch": "2.10.0"}, installed.torch, "torch 2.10.0 is outside the supported", "pip install torch=="),
-    ({"torch": "3.0.0"}, installed.torch, "torch 3.0.0 is outside the supported", "pip install torch=="),
-    ({"torch": "2.12.0"}, installed.torch, "torch 2.12.0, but tracehost was built for torch 2.15.0", "pip install torch=="),
-    ({"version": None}, installed.package, "no tracehost package in ", findings.REPAIR),
-    ({"version": "0.0.1"}, installed.package, "tracehost package 0.0.1, but this binary is 0.2.0", findings.REPAIR),
-    ({"module": False}, installed.package, "tracehost package 0.2.0 has no extension module", findings.REPAIR),
-    ({"python": "3.9.2"}, installed.python, "Python 3.", "rebuild: "),
+    ({"torch": ""}, checks.torch, "no torch in ", "pip install torch==2.15.0"),
+    ({"torch": "2.9.1"}, checks.torch, "torch 2.9.1 is outside the supported 2.11 to 2.15", "pip install torch=="),
+    ({"torch": "2.10.0"}, checks.torch, "torch 2.10.0 is outside the supported", "pip install torch=="),
+    ({"torch": "3.0.0"}, checks.torch, "torch 3.0.0 is outside the supported", "pip install torch=="),
+    ({"torch": "2.12.0"}, checks.torch, "torch 2.12.0, but tracehost was built for torch 2.15.0", "pip install torch=="),
+    ({"version": None}, checks.package, "no tracehost package in ", checks.REPAIR),
+    ({"version": "0.0.1"}, checks.package, "tracehost package 0.0.1, but this binary is 0.2.0", checks.REPAIR),
+    ({"module": False}, checks.package, "tracehost package 0.2.0 has no extension module", checks.REPAIR),
+    ({"python": "3.9.2"}, checks.python, "Python 3.", "rebuild: "),
 ]  # fmt: skip
 
 
@@ -180,16 +186,16 @@ def test_installations_that_are_broken_in_one_way(installation, facts, check, wh
 
 def test_installations_that_are_fine(installation):
     installation()
-    assert {f.verdict for check in (installed.torch, installed.package, installed.python) for f in check()} == {"OK"}  # fmt: skip
+    assert {found(check)[0][0] for check in (checks.torch, checks.package, checks.python)} == {"OK"}  # fmt: skip
     installation(torch="2.15.1")
-    assert found(installed.torch)[0][0] == "OK", "a patch release of torch"
+    assert found(checks.torch)[0][0] == "OK", "a patch release of torch"
 
 
 def test_children_outside_the_host(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", "/usr/bin/env")
-    assert found(installed.executable)[0][0] == "WARN"
+    assert found(checks.executable)[0][0] == "WARN"
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    assert found(installed.executable)[0][0] == "FAIL"
+    assert found(checks.executable)[0][0] == "FAIL"
 
 
 def test_packages_that_are_missing_or_old(monkeypatch):
@@ -201,20 +207,20 @@ def test_packages_that_are_missing_or_old(monkeypatch):
         raise importlib.metadata.PackageNotFoundError
 
     monkeypatch.setattr(importlib.metadata, "version", version)
-    assert found(doctor._notebooks) == [
+    assert found(checks.notebooks) == [
         ("WARN", "for notebooks not installed: matplotlib-inline, nbconvert", "pip install matplotlib-inline nbconvert"),
         ("WARN", "for notebooks too old: nbclient 0.9.1 (needed: 0.10), ipython 8.9 (needed: 8.20)", "pip install --upgrade nbclient ipython"),
     ]  # fmt: skip
     versions |= {"nbclient": "0.10rc1", "ipython": "9.0.1", "matplotlib-inline": "0.1.7"}
     versions |= {"nbconvert": "7.17.2"}
-    assert [verdict for verdict, _, _ in found(doctor._notebooks)] == ["OK"]
+    assert [verdict for verdict, _, _ in found(checks.notebooks)] == ["OK"]
 
 
 def test_pybind11_of_this_installation():
     # In a process of its own: a library that another test imports may have a pybind11 of its own.
-    program = "import torch, tracehost; from tracehost_commands.doctor import with_torch; print(*with_torch._pybind11())"
+    program = "import torch, tracehost; from tracehost_commands.doctor import with_torch; print(*with_torch.pybind11())"
     done = subprocess.run([HOST, "-c", program], capture_output=True, text=True, check=True)
-    assert "verdict='OK'" in done.stdout, done.stdout
+    assert "'OK'" in done.stdout, done.stdout
 
 
 def test_pybind11_of_another_version(monkeypatch):
@@ -225,9 +231,9 @@ def test_pybind11_of_another_version(monkeypatch):
         "__pybind11_module_cache",
     ]
     monkeypatch.setattr(with_torch, "_state", lambda: dict.fromkeys(keys[1:]))
-    assert found(with_torch._pybind11) == [("OK", "pybind11 internals v12_x, in torch and in tracehost", "")]  # fmt: skip
+    assert found(with_torch.pybind11) == [("OK", "pybind11 internals v12_x, in torch and in tracehost", "")]  # fmt: skip
     monkeypatch.setattr(with_torch, "_state", lambda: dict.fromkeys(keys))
-    (verdict, what, fix) = found(with_torch._pybind11)[0]
+    (verdict, what, fix) = found(with_torch.pybind11)[0]
     assert (verdict, what) == ("FAIL", "pybind11 internals differ between torch and tracehost: v11_x, v12_x")  # fmt: skip
     assert fix.endswith("run scripts/setup or pip install again")
 
@@ -245,23 +251,23 @@ def test_the_state_of_extension_modules_is_only_read():
 def test_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(with_torch.os.path, "exists", lambda path: False)
-    assert found(with_torch._devices) == [("OK", "a graph runs on cpu", ""), ("OK", "no GPU: graphs run on the CPU", "")]  # fmt: skip
+    assert found(with_torch.devices) == [("OK", "a graph runs on cpu", ""), ("OK", "no GPU: graphs run on the CPU", "")]  # fmt: skip
     monkeypatch.setattr(with_torch.os.path, "exists", lambda path: path == "/dev/nvidia0")
-    assert found(with_torch._devices)[1][:2] == ("WARN", f"there is a GPU, but torch {torch.__version__} does not see it")  # fmt: skip
+    assert found(with_torch.devices)[1][:2] == ("WARN", f"there is a GPU, but torch {torch.__version__} does not see it")  # fmt: skip
 
     def too_old():
         with_torch.warnings.warn("the driver is too old", stacklevel=1)
         return False
 
     monkeypatch.setattr(torch.cuda, "is_available", too_old)
-    assert found(with_torch._devices)[1][:2] == ("WARN", "CUDA: the driver is too old")
+    assert found(with_torch.devices)[1][:2] == ("WARN", "CUDA: the driver is too old")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, on which the graph runs")
 def test_a_device_that_fails(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
-    verdict, what, fix = found(with_torch._devices)[1]
+    verdict, what, fix = found(with_torch.devices)[1]
     assert verdict == "FAIL" and what.startswith("no graph runs on cuda:0 (H100): ")
     assert "the driver" in fix
 
@@ -279,9 +285,9 @@ def test_tapes(run_host, level):
 
 def test_graphviz(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert found(doctor._graphviz) == [("WARN", "no Graphviz: notebooks show graphs as text", "apt-get install graphviz")]  # fmt: skip
+    assert found(checks.graphviz) == [("WARN", "no Graphviz: notebooks show graphs as text", "apt-get install graphviz")]  # fmt: skip
     monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
-    assert found(doctor._graphviz) == [("OK", "Graphviz /usr/bin/dot", "")]
+    assert found(checks.graphviz) == [("OK", "Graphviz /usr/bin/dot", "")]
 
 
 def test_kernels(monkeypatch, tmp_path):
@@ -293,24 +299,37 @@ def test_kernels(monkeypatch, tmp_path):
         folder.mkdir(parents=True)
         content = {"argv": [binary], "display_name": name, "language": "python", "metadata": {"tracehost": {"prefix": prefix}}}  # fmt: skip
         (folder / "kernel.json").write_text(json.dumps(content))
-    shown = {what: (verdict, fix) for verdict, what, fix in found(doctor._kernel)}
+    shown = {what: (verdict, fix) for verdict, what, fix in found(checks.kernel)}
     assert shown[f"kernel of-this, {tmp_path}/kernels/of-this"] == ("OK", "")
     assert shown["kernel of-another is of another environment, /other"] == ("WARN", "tracehost kernel install --name of-another, or leave it")  # fmt: skip
     assert shown["kernel gone: its binary /no/such is gone"] == ("WARN", "tracehost kernel install --name gone")  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("program", "verdict", "what"),
+    [
+        ("/bin/false", "FAIL", "children by spawn: Broken"),
+        (sys.prefix + "/bin/python", "WARN", "multiprocessing starts children in "),
+    ],
+)
+def test_children_that_do_not_run_in_the_host(monkeypatch, program, verdict, what):
+    monkeypatch.setattr(multiprocessing.spawn, "_python_exe", program.encode())
+    ((found_verdict, said, fix),) = found(checks.children_by_spawn)
+    assert (found_verdict, said[: len(what)], bool(fix)) == (verdict, what, True)
+
+
 def test_places_that_cannot_be_written(monkeypatch):
-    here = doctor.os.getcwd()
-    monkeypatch.setattr(doctor, "_can_write", lambda folder: folder != here)
-    assert [(f[0], f[1]) for f in found(doctor._places)][-1] == ("WARN", f"no file can be written in {here}")  # fmt: skip
-    monkeypatch.setattr(doctor, "_can_write", lambda folder: False)
-    assert {f[0] for f in found(doctor._places)} == {"WARN"}
-    assert all(f[2] for f in found(doctor._places))
+    here = checks.os.getcwd()
+    monkeypatch.setattr(checks, "_can_write", lambda folder: folder != here)
+    assert [(f[0], f[1]) for f in found(checks.places)][-1] == ("WARN", f"no file can be written in {here}")  # fmt: skip
+    monkeypatch.setattr(checks, "_can_write", lambda folder: False)
+    assert {f[0] for f in found(checks.places)} == {"WARN"}
+    assert all(f[2] for f in found(checks.places))
 
 
 def test_a_folder_that_is_not_there_cannot_be_written(tmp_path):
-    assert doctor._can_write(str(tmp_path))
-    assert not doctor._can_write(str(tmp_path / "none"))
+    assert checks._can_write(str(tmp_path))
+    assert not checks._can_write(str(tmp_path / "none"))
 
 
 def test_a_check_that_fails_leaves_the_others():
@@ -318,6 +337,6 @@ def test_a_check_that_fails_leaves_the_others():
         raise RuntimeError("two\nlines\tand a tab")
         yield
 
-    first, second = findings.run([broken, doctor._graphviz])
-    assert first == ("FAIL", "broken: RuntimeError: two lines and a tab", findings.REPAIR)
+    first, second = checks.run([broken, checks.graphviz])
+    assert first == ("FAIL", "broken: RuntimeError: two lines and a tab", checks.REPAIR)
     assert "Graphviz" in second.what

@@ -116,9 +116,9 @@ def test_variables_that_are_wrong_under_plain_python(monkeypatch):
 
 def test_doctor_runs_a_graph_whatever_is_set():
     with tracehost.stance("fail_on_miss"):
-        assert [f.verdict for f in with_torch._devices()][0] == "OK"
+        assert next(iter(with_torch.devices()))[0] == "OK"
     with tracehost.run_functions_eagerly(True):
-        assert [f.verdict for f in with_torch._devices()][0] == "OK"
+        assert next(iter(with_torch.devices()))[0] == "OK"
 
 
 def test_they_hold_in_a_notebook(run_host, tmp_path):

@@ -11,6 +11,7 @@ from changed_names import PROGRAMS, X, differences, with_globals
 from conftest import PYTHON, clean_environment
 from python_versions import DICT_WATCHERS
 from tracehost import _tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -36,19 +37,19 @@ def test_changes_are_seen_where_other_code_has_all_watchers():
 def test_a_dict_whose_other_names_change_often_is_followed_no_more():
     body, names = with_globals(lambda x: x * SCALE)  # noqa: F821
     f = tracehost.function(body)
-    f(X), f(X)
-    assert _tracehost.follows_dict(names)
-    for i in range(998):
-        names["i"] = i
-    f(X)
-    assert _tracehost.follows_dict(names)
-    for i in range(2):
-        names["i"] = i
-    f(X)
-    assert not _tracehost.follows_dict(names)
-    names["SCALE"] = 3.0
-    assert torch.equal(f(X), X * 3.0)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        f(X), f(X)
+        assert _tracehost.follows_dict(names)
+        for i in range(998):
+            names["i"] = i
+        f(X)
+        assert _tracehost.follows_dict(names)
+        for i in range(2):
+            names["i"] = i
+        f(X)
+        assert not _tracehost.follows_dict(names)
+        names["SCALE"] = 3.0
+        assert torch.equal(f(X), X * 3.0)
 
 
 @pytest.mark.skipif(not DICT_WATCHERS, reason="dicts have version tags")
@@ -66,10 +67,10 @@ def test_a_name_that_is_read_keeps_its_dict_followed():
 def test_another_dict_at_the_same_address():
     holder = changed_names.Config()
     f = tracehost.function(lambda x: x * holder.table["a"])
-    for scale in (2.0, 3.0) * 20:
-        holder.table = {"a": scale}
-        assert torch.equal(f(X), X * scale)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for scale in (2.0, 3.0) * 20:
+            holder.table = {"a": scale}
+            assert torch.equal(f(X), X * scale)
 
 
 WEIGHTS = torch.ones(2)

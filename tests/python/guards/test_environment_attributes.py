@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from environment_support import Config, Model, X, checked, put, row, same, take, take_steps
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -117,10 +118,10 @@ def test_attribute_appears_in_a_derived_class():
 
     d = Derived()
     f = tracehost.function(lambda x: x * d.factor)
-    same(f, lambda x: x * 2.0, X)
-    Derived.factor = 4.0
-    same(f, lambda x: x * 4.0, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        same(f, lambda x: x * 2.0, X)
+        Derived.factor = 4.0
+        same(f, lambda x: x * 4.0, X)
 
 
 READS_OF_A_CLASS = {
@@ -161,10 +162,10 @@ def test_dunder_method_replaced():
 
     s = Scale()
     f = tracehost.function(lambda x: s(x))
-    same(f, lambda x: x * 2, X)
-    Scale.__call__ = lambda self, x: x * 5
-    same(f, lambda x: x * 5, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        same(f, lambda x: x * 2, X)
+        Scale.__call__ = lambda self, x: x * 5
+        same(f, lambda x: x * 5, X)
 
 
 def test_attribute_of_an_argument():
@@ -260,13 +261,15 @@ def test_an_attribute_that_no_tensor_argument_has():
     f = tracehost.function(body)
     plain, marked, other, last = (torch.ones(2) for _ in range(4))
     other.something = 1
-    for x in (plain, other, plain, other):
-        assert torch.equal(f(x, last), body(x, last)) and f.tracing_count() == 1
-    marked.of_another_library = True
-    for count, (x, y) in enumerate([(marked, plain), (marked, plain)], start=2):
-        assert torch.equal(f(x, y), body(x, y)) and f.tracing_count() == count
-    del marked.of_another_library
-    marked.units = "m"
-    assert torch.equal(f(plain, marked), body(plain, marked)) and f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for x in (plain, other, plain, other):
+            assert torch.equal(f(x, last), body(x, last)) and f.tracing_count() == 1
+        marked.of_another_library = True
+        for count, (x, y) in enumerate([(marked, plain), (marked, plain)], start=2):
+            assert torch.equal(f(x, y), body(x, y)) and f.tracing_count() == count
+        del marked.of_another_library
+        marked.units = "m"
+        assert torch.equal(f(plain, marked), body(plain, marked))
     del marked.units
-    assert torch.equal(f(marked, plain), body(marked, plain)) and f.tracing_count() == 4
+    with assert_traces(f, 0):
+        assert torch.equal(f(marked, plain), body(marked, plain))

@@ -9,6 +9,7 @@ import torch
 import tracehost
 from environment_support import BATCH, Config, Net, X, checked, row, same, take, take_steps
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -131,13 +132,13 @@ def test_module_to_another_dtype(net):
 
 def test_train_and_eval(net):
     f = tracehost.function(net)
-    check = checked(net, f)
-    check(1, BATCH)
-    net.train()
-    before = net.bn.running_mean.clone()
-    f(BATCH)
-    f(BATCH)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        check = checked(net, f)
+        check(1, BATCH)
+        net.train()
+        before = net.bn.running_mean.clone()
+        f(BATCH)
+        f(BATCH)
     assert not torch.equal(before, net.bn.running_mean)
     assert net.bn.num_batches_tracked.item() == 2
     net.eval()
@@ -208,8 +209,8 @@ def test_instance_is_freed():
         if enabled:
             gc.enable()
     owner = Owner()
-    same(Owner.run.__get__(owner), owner.body, X)
-    assert owner.run.tracing_count() == 1
+    with assert_traces(owner.run, 1):
+        same(Owner.run.__get__(owner), owner.body, X)
 
 
 def test_closure_that_refers_to_its_owner_is_freed():

@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from environment_support import Config, X
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -23,12 +24,12 @@ def side_effects(record):
 def told_once(body, change):
     """Calls the Function of the body twice: the trace reports the change, the hit reports nothing."""
     f = tracehost.function(body)
-    with pytest.warns(tracehost.SideEffectWarning, match=change):
-        f(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        f(X)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with pytest.warns(tracehost.SideEffectWarning, match=change):
+            f(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            f(X)
 
 
 def made_once(body):
@@ -53,11 +54,11 @@ def test_a_counter_counts_each_call():
         run = tracehost.function(body)
 
     c = Counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for n in range(1, 8):
-            assert torch.equal(c.run(X), X + 1) and c.count == n
-    assert c.run.tracing_count() == 2  # the second one has the count as an input
+    with assert_traces(c.run, 2):  # the second one has the count as an input
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for n in range(1, 8):
+                assert torch.equal(c.run(X), X + 1) and c.count == n
 
 
 def test_attribute_made_in_the_body():
@@ -91,9 +92,9 @@ def test_nonlocal_counter():
         return x + 1
 
     f = tracehost.function(body)
-    for calls in range(1, 6):
-        assert torch.equal(f(X), X + 1) and n == calls
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for calls in range(1, 6):
+            assert torch.equal(f(X), X + 1) and n == calls
 
 
 def test_set_changed_in_the_body():
@@ -121,12 +122,13 @@ def test_a_tensor_added_to_a_list_is_added_by_each_call():
         return x * 2
 
     f = tracehost.function(body)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for i in range(3):
-            assert torch.equal(f(X + i), (X + i) * 2)
-            lengths.append(len(kept))
-    assert f.tracing_count() == 1 and lengths == [1, 2, 3]
+    with assert_traces(f, 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for i in range(3):
+                assert torch.equal(f(X + i), (X + i) * 2)
+                lengths.append(len(kept))
+        assert lengths == [1, 2, 3]
     assert all(torch.equal(t, X + i + 1) for i, t in enumerate(kept))
 
 
@@ -139,10 +141,10 @@ def test_a_list_that_is_emptied_and_filled():
         return x * 2
 
     f = tracehost.function(body)
-    for i in range(3):
-        assert torch.equal(f(X + i), (X + i) * 2)
-        assert len(kept) == 1 and torch.equal(kept[0], X + i + 1)
-    assert f.tracing_count() == 2  # the second call finds a tensor in the list
+    with assert_traces(f, 2):  # the second call finds a tensor in the list
+        for i in range(3):
+            assert torch.equal(f(X + i), (X + i) * 2)
+            assert len(kept) == 1 and torch.equal(kept[0], X + i + 1)
 
 
 def test_update_in_place_is_repeated():
@@ -154,10 +156,10 @@ def test_update_in_place_is_repeated():
         return cfg.h * 2
 
     f = tracehost.function(body)
-    for i in range(1, 4):
-        assert torch.equal(f(X), X * i * 2)
-    assert torch.equal(cfg.h, X * 3)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(1, 4):
+            assert torch.equal(f(X), X * i * 2)
+        assert torch.equal(cfg.h, X * 3)
 
 
 def test_captured_slot_set_to_none_in_the_body_is_seen_later():
@@ -172,12 +174,12 @@ def test_captured_slot_set_to_none_in_the_body_is_seen_later():
         return x
 
     f = tracehost.function(body)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert torch.equal(f(X), X + 1)
-        assert torch.equal(f(X), X)
-        assert torch.equal(f(X), X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert torch.equal(f(X), X + 1)
+            assert torch.equal(f(X), X)
+            assert torch.equal(f(X), X)
 
 
 def test_another_thread_changes_a_guarded_slot(change):
@@ -219,12 +221,12 @@ def test_what_a_stream_keeps_is_not_the_bodys(monkeypatch):
         return x + 1
 
     shown = []
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for size in (2, 2, 3, 2):
-            shown.append((stream("stdout"), stream("stderr")))
-            assert torch.equal(f(torch.ones(size)), torch.full((size,), 2.0))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for size in (2, 2, 3, 2):
+                shown.append((stream("stdout"), stream("stderr")))
+                assert torch.equal(f(torch.ones(size)), torch.full((size,), 2.0))
     assert ["".join(out) for out, _ in shown] == ["tracing 2\n", "", "tracing 3\n", ""]
     assert ["".join(err) for _, err in shown] == ["to stderr\n", "", "to stderr\n", ""]
     assert [str(w.message) for w in told] == ["careful", "careful"]
@@ -238,11 +240,12 @@ def test_a_side_effect_is_told_once_for_each_function():
         seen.append(1)
         return x * 2
 
-    with warnings.catch_warnings(record=True) as record:
-        warnings.simplefilter("always")
-        f(torch.ones(2))
-        f(torch.ones(3))
-    assert f.tracing_count() == 2 and len(seen) == 2
+    with assert_traces(f, 2):
+        with warnings.catch_warnings(record=True) as record:
+            warnings.simplefilter("always")
+            f(torch.ones(2))
+            f(torch.ones(3))
+        assert len(seen) == 2
     assert len([w for w in record if w.category is tracehost.SideEffectWarning]) == 1
 
 
@@ -265,10 +268,10 @@ def test_the_metaclass_that_stores_is_run_by_traces_alone():
         Counted.total = Counted.total + x
         return x * 2
 
-    with pytest.warns(tracehost.SideEffectWarning, match="changes names"):
-        for call in range(1, 6):
-            assert torch.equal(count(X), X * 2)
-            assert Counted.calls == call
-            assert torch.equal(Counted.total, X * call)
-    assert names == ["calls", "total"] * count.tracing_count()
-    assert count.tracing_count() == 2
+    with assert_traces(count, 2):
+        with pytest.warns(tracehost.SideEffectWarning, match="changes names"):
+            for call in range(1, 6):
+                assert torch.equal(count(X), X * 2)
+                assert Counted.calls == call
+                assert torch.equal(Counted.total, X * call)
+        assert names == ["calls", "total"] * count.tracing_count()

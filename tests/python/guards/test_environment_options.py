@@ -7,6 +7,7 @@ import pytest
 import torch
 import tracehost
 from environment_support import BATCH, Config, Net, X, checked, same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -25,11 +26,11 @@ def test_watch_off_bakes_values_and_still_follows_captures(change):
         return x * NUMBER + WEIGHT
 
     f = tracehost.function(body, watch=False)
-    same(f, body, X)
-    change("NUMBER", 5.0)
-    change("WEIGHT", torch.full((4,), 3.0))
-    assert torch.equal(f(X), X * 2.0 + 3.0)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        same(f, body, X)
+        change("NUMBER", 5.0)
+        change("WEIGHT", torch.full((4,), 3.0))
+        assert torch.equal(f(X), X * 2.0 + 3.0)
 
 
 def test_names_that_library_code_uses_do_not_run_user_code():
@@ -48,18 +49,18 @@ def test_names_that_library_code_uses_do_not_run_user_code():
         return x if loud is None else x + 1
 
     f = tracehost.function(body)
-    f(X)
-    f(X)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X)
+        f(X)
 
 
 def test_nested_function_and_its_global(change):
     inner = tracehost.function(read_number)
     f = tracehost.function(lambda x: inner(x) + 1)
-    same(f, lambda x: read_number(x) + 1, X)
-    change("NUMBER", 3.0)
-    same(f, lambda x: read_number(x) + 1, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        same(f, lambda x: read_number(x) + 1, X)
+        change("NUMBER", 3.0)
+        same(f, lambda x: read_number(x) + 1, X)
 
 
 def test_nothing_is_kept_after_the_function_is_gone():

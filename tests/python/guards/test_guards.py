@@ -21,6 +21,7 @@ import torch
 import tracehost
 from environment_support import X, checked, read_after_changes, same
 from tracehost import _tracehost
+from tracehost.testing import assert_traces
 
 # ---- the instructions ----------------------------------------------------------------------------
 
@@ -209,15 +210,15 @@ def test_a_hit_stores_what_the_body_stores(name):
     body = STORES[name]
     ours, theirs = state(), state()
     f = tracehost.function(lambda x: body(ours, x))
-    for i in range(3):
-        for s in (ours, theirs):
-            s["taken"] = {"w": torch.full((4,), float(i))}
-            s["h"] = torch.ones(4)
-        assert torch.equal(f(X + i), body(theirs, X + i))
-        assert ours.keys() == theirs.keys() and ours["taken"].keys() == theirs["taken"].keys()
-        assert (ours["h"] is None) == (theirs["h"] is None)
-        assert [t.tolist() for t in ours["log"]] == [t.tolist() for t in theirs["log"]]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            for s in (ours, theirs):
+                s["taken"] = {"w": torch.full((4,), float(i))}
+                s["h"] = torch.ones(4)
+            assert torch.equal(f(X + i), body(theirs, X + i))
+            assert ours.keys() == theirs.keys() and ours["taken"].keys() == theirs["taken"].keys()
+            assert (ours["h"] is None) == (theirs["h"] is None)
+            assert [t.tolist() for t in ours["log"]] == [t.tolist() for t in theirs["log"]]
 
 
 # ---- others who observe ----------------------------------------------------------------------------
@@ -238,15 +239,15 @@ def test_a_trace_function_goes_on_and_comes_back():
     f = tracehost.function(body, autograph=False)
     before = sys.gettrace()
     sys.settrace(tracer)
-    try:
-        f(X)
-        after = sys.gettrace()
-    finally:
-        sys.settrace(before)
-    assert after is tracer
-    assert [line for event, line in lines if event == "line"] == [1, 2]
-    same(f, body, X)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        try:
+            f(X)
+            after = sys.gettrace()
+        finally:
+            sys.settrace(before)
+        assert after is tracer
+        assert [line for event, line in lines if event == "line"] == [1, 2]
+        same(f, body, X)
 
 
 def test_a_body_that_sets_a_trace_function_is_not_published():
@@ -270,9 +271,9 @@ def test_a_profile_is_made_of_a_trace():
     f = tracehost.function(lambda x: inner(x) + 1)
     profile = cProfile.Profile()
     profile.enable()
-    f(X)
-    profile.disable()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X)
+        profile.disable()
     assert any("inner" in str(entry.code) for entry in profile.getstats())
     same(f, lambda x: inner(x) + 1, X)
 
@@ -303,12 +304,12 @@ def test_pdb_stops_in_a_body(tmp_path):
 def test_nothing_stays_behind():
     """No tool of sys.monitoring, no trace function, also where two threads trace at once."""
     f = tracehost.function(lambda x: x * 2)
-    threads = [threading.Thread(target=f, args=(torch.ones(n),)) for n in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        threads = [threading.Thread(target=f, args=(torch.ones(n),)) for n in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert sys.gettrace() is None
     if hasattr(sys, "monitoring"):
         assert all(sys.monitoring.get_tool(i) is None for i in range(6))

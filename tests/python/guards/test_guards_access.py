@@ -6,6 +6,7 @@ import operator
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::tracehost.TraceWarning"
@@ -42,9 +43,10 @@ def test_a_hit_appends_what_c_code_appends(made):
         store(x)
         return x
 
-    for n in range(4):
-        f(torch.full((1,), float(n)))
-    assert [t.item() for t in h] == [0, 2, 4, 6] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(4):
+            f(torch.full((1,), float(n)))
+        assert [t.item() for t in h] == [0, 2, 4, 6]
 
 
 def test_a_hit_sets_what_a_partial_sets():
@@ -56,10 +58,10 @@ def test_a_hit_sets_what_a_partial_sets():
         put("a", x * 2)
         return x
 
-    for n in range(4):
-        f(torch.full((1,), float(n)))
-        assert box.a.item() == n * 2
-    assert f.tracing_count() == 2  # the first call finds no attribute
+    with assert_traces(f, 2):  # the first call finds no attribute
+        for n in range(4):
+            f(torch.full((1,), float(n)))
+            assert box.a.item() == n * 2
 
 
 def test_names_that_exec_reads_and_stores():
@@ -124,12 +126,13 @@ def test_names_of_a_class_that_dir_lists():
     def f(x):
         return x * sum(getattr(own, name) for name in dir(own) if name.startswith("w_"))
 
-    assert f(X).item() == 1
-    own.w_2 = 3.0
-    assert f(X).item() == 4
-    Own.w_3 = 5.0
-    assert f(X).item() == 9
-    assert f(X).item() == 9 and f.tracing_count() == 3
+    with assert_traces(f, 3):
+        assert f(X).item() == 1
+        own.w_2 = 3.0
+        assert f(X).item() == 4
+        Own.w_3 = 5.0
+        assert f(X).item() == 9
+        assert f(X).item() == 9
 
 
 def test_a_class_that_shadows_what_its_base_has():

@@ -16,6 +16,7 @@ import pytest
 import torch
 import tracehost
 from tracehost import _tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -114,14 +115,14 @@ def size_of_a_file(x):
 def test_c_code_that_reads_what_no_guard_compares_is_named(body, call):
     line = body.__code__.co_firstlineno
     f = tracehost.function(body)
-    with pytest.warns(tracehost.TraceWarning) as seen:
-        f(X)
-        f(X)
-    place = f"test_guards_c_code.py:{line + 1}"
-    assert [str(w.message) for w in seen] == [
-        f"{body.__name__} (test_guards_c_code.py:{line}) calls {call} at {place}. {KEEPS}"
-    ]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with pytest.warns(tracehost.TraceWarning) as seen:
+            f(X)
+            f(X)
+        place = f"test_guards_c_code.py:{line + 1}"
+        assert [str(w.message) for w in seen] == [
+            f"{body.__name__} (test_guards_c_code.py:{line}) calls {call} at {place}. {KEEPS}"
+        ]
     assert f"   not guarded, may change unseen: {call} at {place}" in str(f.explain(X))
 
 
@@ -169,7 +170,7 @@ def test_c_code_without_a_rule_serves_its_own_call(body):
         else "xml.etree.ElementTree.Element"
     )
     assert tracehost.events()[-1].notes[-1] == (
-        f"the body calls {call}() at test_guards_c_code.py:{line}, C code of which no rule says what it reads and changes (if it "
+        f"the body calls {call}() at test_guards_c_code.py:{line}, which is C code that tracehost does not know (if it "
         f"only reads what it is given: tracehost.autograph.reads_only({call})): it is traced again"
     )
 
@@ -184,8 +185,8 @@ def test_kept_c_code_without_a_rule_serves_its_own_call(body):
 
 def test_c_code_without_a_rule_may_have_what_the_body_has_made(change):
     f = tracehost.function(of_the_body)
-    assert f(X).tolist() == f(X).tolist() == [1, 1]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(X).tolist() == f(X).tolist() == [1, 1]
 
 
 REMEDY = """
@@ -310,16 +311,16 @@ def test_a_change_by_another_thread_is_no_error():
 
     thread = threading.Thread(target=other)
     thread.start()
-    assert f(X).tolist() == [2, 2]
-    thread.join()
-    note = tracehost.events()[-1].notes[-1]
-    assert note == (
-        "shared.value changed while the body ran, and no code of the body stored there, as another thread may have: the "
-        "next call is traced again"
-    )
-    first = False
-    assert f(X).tolist() == f(X).tolist() == [3, 3]
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert f(X).tolist() == [2, 2]
+        thread.join()
+        note = tracehost.events()[-1].notes[-1]
+        assert note == (
+            "shared.value changed while the body ran, and no code of the body stored there, as another thread may have: the "
+            "next call is traced again"
+        )
+        first = False
+        assert f(X).tolist() == f(X).tolist() == [3, 3]
 
 
 # ---- the table -----------------------------------------------------------------------------------

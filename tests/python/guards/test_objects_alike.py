@@ -9,6 +9,7 @@ import torch
 import tracehost
 from core_support import assert_same
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
@@ -84,23 +85,23 @@ def decode(x, cache):
 
 def test_each_sequence_has_a_cache_of_its_own():
     f = tracehost.function(decode, reduce_retracing=True)
-    for _ in range(4):
-        mine, eager = Cache(), Cache()
-        for n in (4, 1, 1, 1, 1):
-            x = torch.arange(3.0 * n).view(n, 3)
-            assert_same(f(x, mine), decode(x, eager))
-        for a, b in zip(mine.layers, eager.layers, strict=True):
-            assert_same(a.keys, b.keys)
-            assert (a.ready, a.dtype, a.device) == (b.ready, b.dtype, b.device)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for _ in range(4):
+            mine, eager = Cache(), Cache()
+            for n in (4, 1, 1, 1, 1):
+                x = torch.arange(3.0 * n).view(n, 3)
+                assert_same(f(x, mine), decode(x, eager))
+            for a, b in zip(mine.layers, eager.layers, strict=True):
+                assert_same(a.keys, b.keys)
+                assert (a.ready, a.dtype, a.device) == (b.ready, b.dtype, b.device)
 
 
 def test_without_reduce_retracing_each_object_is_traced():
     f = tracehost.function(lambda x, box: box.scaled(x), reduce_retracing=False)
     boxes = [Box() for _ in range(3)]
-    for box in boxes:
-        f(X, box)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for box in boxes:
+            f(X, box)
 
 
 # ---- programs, each run plainly and traced: what they give must be the same ------------------------

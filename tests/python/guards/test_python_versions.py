@@ -19,6 +19,7 @@ from python_versions import (
     TYPE_PARAMETER_DEFAULTS,
     TYPE_PARAMETERS,
 )
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -95,11 +96,11 @@ def test_store_to_an_object_whose_dict_is_read():
         return x * values["scale"]
 
     f = tracehost.function(body)
-    hit(f, body)
-    for scale in (3.0, 4.0, 2.0):
-        cfg.scale = scale
+    with assert_traces(f, 3):
         hit(f, body)
-    assert f.tracing_count() == 3
+        for scale in (3.0, 4.0, 2.0):
+            cfg.scale = scale
+            hit(f, body)
 
 
 def test_store_to_an_object_that_lends_its_dict():
@@ -110,10 +111,10 @@ def test_store_to_an_object_that_lends_its_dict():
         return x * cfg.scale
 
     f = tracehost.function(body)
-    hit(f, body)
-    lender.scale = 3.0
-    hit(f, body)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        hit(f, body)
+        lender.scale = 3.0
+        hit(f, body)
 
 
 def test_store_to_an_object_that_got_another_dict():
@@ -123,15 +124,15 @@ def test_store_to_an_object_that_got_another_dict():
         return x * cfg.scale
 
     f = tracehost.function(body)
-    hit(f, body)
-    cfg.__dict__ = lender.__dict__
-    hit(f, body)
-    lender.scale = 3.0
-    hit(f, body)
-    del lender.scale
-    lender.scale = 4.0
-    hit(f, body)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        hit(f, body)
+        cfg.__dict__ = lender.__dict__
+        hit(f, body)
+        lender.scale = 3.0
+        hit(f, body)
+        del lender.scale
+        lender.scale = 4.0
+        hit(f, body)
 
 
 def test_store_by_globals_that_are_an_objects_dict():
@@ -140,10 +141,10 @@ def test_store_by_globals_that_are_an_objects_dict():
     exec("def body(x):\n    return x * scale", vars(cfg))
     body = cfg.body
     f = tracehost.function(body)
-    hit(f, body)
-    cfg.scale = 3.0
-    hit(f, body)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        hit(f, body)
+        cfg.scale = 3.0
+        hit(f, body)
 
 
 def test_an_iteration_over_an_objects_dict_goes_on():
@@ -182,14 +183,14 @@ def test_elements_of_a_set_are_not_asked():
 
     f = tracehost.function(body)
     before = Asked.count
-    same(f, body, X)
-    same(f, body, X)
-    assert Asked.count == before
-    chosen.remove("double")
-    same(f, body, X)
-    chosen.add("triple")
-    same(f, body, X)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        same(f, body, X)
+        same(f, body, X)
+        assert Asked.count == before
+        chosen.remove("double")
+        same(f, body, X)
+        chosen.add("triple")
+        same(f, body, X)
 
 
 def test_a_set_that_is_longer_than_what_is_guarded():
@@ -219,9 +220,9 @@ def test_stores_to_f_locals():
     factor = 3.0 if STORES_TO_F_LOCALS else 2.0
     assert torch.equal(body(X), X * factor)
     f = tracehost.function(body)
-    for _ in range(3):
-        assert torch.equal(f(X), X * factor)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            assert torch.equal(f(X), X * factor)
 
 
 def test_locals_of_a_body():
@@ -302,9 +303,9 @@ def body[T](x: T, flag=True) -> T:
 """
     )
     f = tracehost.function(module.body)
-    for x in (X, -X, X):
-        same(f, module.body, x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X):
+            same(f, module.body, x)
     assert f.__type_params__ == module.body.__type_params__
 
 
@@ -320,9 +321,9 @@ def body[T = int](x: T) -> T:
 """
     )
     f = tracehost.function(module.body)
-    for x in (X, -X, X):
-        same(f, module.body, x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X):
+            same(f, module.body, x)
 
 
 @needs(TYPE_PARAMETERS)
@@ -340,10 +341,10 @@ def body(x):
 """
     )
     f = tracehost.function(module.body)
-    same(f, module.body, X)
-    module.LIMIT = 3.0
-    same(f, module.body, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        same(f, module.body, X)
+        module.LIMIT = 3.0
+        same(f, module.body, X)
 
 
 @needs(TEMPLATE_STRINGS)
@@ -365,12 +366,12 @@ def body(x):
 """
     )
     f = tracehost.function(module.body)
-    for x in (X, -X, X):
-        same(f, module.body, x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X):
+            same(f, module.body, x)
     module.SCALE = 3.0
-    same(f, module.body, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        same(f, module.body, X)
 
 
 @needs(DEFERRED_ANNOTATIONS)
@@ -393,12 +394,12 @@ Later = int
 """
     )
     f = tracehost.function(module.body)
-    for x in (X, -X, X):
-        same(f, module.body, x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X):
+            same(f, module.body, x)
     module.LIMIT = 3.0
-    same(f, module.body, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        same(f, module.body, X)
 
 
 @needs(DEFERRED_ANNOTATIONS)
@@ -415,11 +416,11 @@ def body(x):
 """
     )
     f = tracehost.function(module.body)
-    same(f, module.body, X)
-    same(f, module.body, X)
-    module.scale.__annotations__["y"] = 3.0
-    same(f, module.body, X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        same(f, module.body, X)
+        same(f, module.body, X)
+        module.scale.__annotations__["y"] = 3.0
+        same(f, module.body, X)
 
 
 @needs(DEFERRED_ANNOTATIONS)
@@ -434,9 +435,9 @@ def body(x: Nothing, y: Nothing = 2.0) -> Nothing:
 """
     )
     f = tracehost.function(module.body)
-    for x in (X, -X, X):
-        same(f, module.body, x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X):
+            same(f, module.body, x)
 
 
 # ---- partials -----------------------------------------------------------------------------------
@@ -459,11 +460,11 @@ def test_a_partial_of_a_class(monkeypatch):
         return holder.double(x)
 
     f = tracehost.function(body)
-    for by in (2.0, 3.0):
-        monkeypatch.setattr(WithPartial, "double", functools.partial(scaled, by=by))
-        for _ in range(3):
-            assert torch.equal(f(X), X * by * arguments)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for by in (2.0, 3.0):
+            monkeypatch.setattr(WithPartial, "double", functools.partial(scaled, by=by))
+            for _ in range(3):
+                assert torch.equal(f(X), X * by * arguments)
 
 
 # ---- other tools that watch code ----------------------------------------------------------------
@@ -502,8 +503,8 @@ def test_code_that_another_tool_monitors(monkeypatch):
         monitoring.free_tool_id(monitoring.DEBUGGER_ID)
     assert seen
     monkeypatch.setattr(sys.modules[__name__], "SCALE", 4.0)
-    same(f, body, X)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        same(f, body, X)
 
 
 def test_profile_function_of_the_program_stays():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -87,10 +88,10 @@ def test_one_object_in_a_result_twice():
         row = [x * 2]
         return row, {"row": row}, (row,)
 
-    for n in range(3):
-        a, b, c = f(torch.tensor(float(n)))
-        assert a is b["row"] is c[0] and a[0].item() == n * 2
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(3):
+            a, b, c = f(torch.tensor(float(n)))
+            assert a is b["row"] is c[0] and a[0].item() == n * 2
 
 
 def test_an_argument_that_is_stored_is_that_of_the_call():
@@ -115,10 +116,10 @@ def test_an_argument_gets_what_is_returned():
         batch["made"] = made
         return made
 
-    for n in range(4):
-        batch = {"x": torch.tensor(float(n))}
-        assert f(batch) is batch["made"] and batch["made"]["z"].item() == n * 2
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(4):
+            batch = {"x": torch.tensor(float(n))}
+            assert f(batch) is batch["made"] and batch["made"]["z"].item() == n * 2
 
 
 def test_containers_of_an_argument_change_places():
@@ -127,12 +128,12 @@ def test_containers_of_an_argument_change_places():
         batch["a"], batch["b"] = batch["b"], batch["a"]
         return batch["a"][0] * 2
 
-    for n in range(4):
-        a, b = [torch.tensor(1.0)], [torch.tensor(float(n))]
-        batch = {"a": a, "b": b}
-        assert f(batch).item() == n * 2
-        assert batch["a"] is b and batch["b"] is a
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(4):
+            a, b = [torch.tensor(1.0)], [torch.tensor(float(n))]
+            batch = {"a": a, "b": b}
+            assert f(batch).item() == n * 2
+            assert batch["a"] is b and batch["b"] is a
 
 
 def test_the_trace_itself_stores_what_eager_stores():
@@ -146,10 +147,10 @@ def test_the_trace_itself_stores_what_eager_stores():
             box.last = y
         return y
 
-    assert f(torch.ones(2)) is box.last
-    assert f(torch.ones(2)) is box.last
-    assert f(-torch.ones(2)) is not box.last
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(torch.ones(2)) is box.last
+        assert f(torch.ones(2)) is box.last
+        assert f(-torch.ones(2)) is not box.last
 
 
 def test_existing_objects_are_stored_as_they_are():
@@ -191,10 +192,10 @@ def test_objects_change_places():
         box.last, box.other = box.other, box.last
         return x * box.last.k
 
-    for n in range(8):
-        assert f(torch.ones(1)).item() == (2.0 if n % 2 == 0 else 1.0)
-        assert box.last is (b if n % 2 == 0 else a)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in range(8):
+            assert f(torch.ones(1)).item() == (2.0 if n % 2 == 0 else 1.0)
+            assert box.last is (b if n % 2 == 0 else a)
 
 
 def test_a_state_that_is_replaced_in_each_call():
@@ -228,12 +229,12 @@ def test_what_something_unseen_holds_is_made_by_the_body_alone():
         box.get = lambda: made
         return x + 1
 
-    with pytest.warns(tracehost.SideEffectWarning):
-        f(torch.ones(1))
-    for _ in range(3):
-        f(torch.ones(1))
-        assert box.get() is box.last
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        with pytest.warns(tracehost.SideEffectWarning):
+            f(torch.ones(1))
+        for _ in range(3):
+            f(torch.ones(1))
+            assert box.get() is box.last
 
 
 def test_attributes_of_a_new_tensor_are_set_again():
@@ -262,9 +263,9 @@ def test_an_attribute_that_no_call_makes_again():
         y.call = lambda: 3
         return y
 
-    for _ in range(3):
-        assert f(torch.ones(1)).call() == 3
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for _ in range(3):
+            assert f(torch.ones(1)).call() == 3
     made = [e for e in tracehost.events(f) if e.kind == "trace"][0]
     assert made.notes == (
         "the body makes a tensor with an attribute that a later call could not make again: it is traced again",
@@ -298,6 +299,7 @@ def test_a_bound_method_that_was_kept():
         push(x * 2)
         return x
 
-    for n in range(4):
-        f(torch.tensor(float(n)))
-    assert [t.item() for t in rows] == [0, 2, 4, 6] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(4):
+            f(torch.tensor(float(n)))
+        assert [t.item() for t in rows] == [0, 2, 4, 6]

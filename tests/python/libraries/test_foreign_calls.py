@@ -9,6 +9,7 @@ import tracehost
 from torch import nn
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -160,17 +161,17 @@ def test_a_function_that_reaches_a_tensor_by_itself():
             return grad * shared
 
     f = tracehost.function(lambda x: Shared.apply(x) + shared)
-    for factor in (1.0, 2.0, 3.0):
-        shared.fill_(factor)
-        assert torch.equal(f(X), X * factor + factor)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for factor in (1.0, 2.0, 3.0):
+            shared.fill_(factor)
+            assert torch.equal(f(X), X * factor + factor)
 
 
 def test_other_arguments_are_part_of_the_signature():
     f = tracehost.function(lambda x, n: Scaled.apply(x, n)[0])
-    for n in (2, 3, 2):
-        assert torch.equal(f(X, n), X * n)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 3, 2):
+            assert torch.equal(f(X, n), X * n)
 
 
 def test_other_results_than_at_the_trace_are_an_error_with_the_line():
@@ -200,9 +201,10 @@ def test_other_results_than_at_the_trace_are_an_error_with_the_line():
 
 def test_a_request_runs_it_without_data():
     f = tracehost.function(lambda x: Cube.apply(x) + 1)
-    concrete = f.get_concrete_function(tracehost.TensorSpec([3]))
-    assert torch.equal(concrete(X), X**3 + 1)
-    assert torch.equal(f(X), X**3 + 1) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        concrete = f.get_concrete_function(tracehost.TensorSpec([3]))
+        assert torch.equal(concrete(X), X**3 + 1)
+        assert torch.equal(f(X), X**3 + 1)
 
 
 def test_in_a_staged_branch():
@@ -212,9 +214,9 @@ def test_in_a_staged_branch():
             return Cube.apply(x)
         return Tripled.apply(x * 1)
 
-    for x in (X, -X, X + 1):
-        assert torch.equal(f(x), x**3 if x.sum() > 0 else x * 3)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X + 1):
+            assert torch.equal(f(x), x**3 if x.sum() > 0 else x * 3)
 
 
 def test_outside_of_a_trace_apply_is_what_it_was():
@@ -287,14 +289,14 @@ def calls_python(f):
 def test_without_gradients_a_forward_of_ops_is_recorded(name):
     body = WITHOUT_GRADIENTS[name]
     f = tracehost.function(body)
-    for shift in (0, -2, 3):
-        theirs, ours = X + shift, X + shift
-        expected, got = map(torch.utils._pytree.tree_leaves, (body(theirs), f(ours)))
-        assert all(torch.equal(a, b) for a, b in zip(expected, got, strict=True))
-        assert [a is theirs for a in expected] == [a is ours for a in got]
-        assert [a._is_view() for a in expected] == [a._is_view() for a in got]
-        assert torch.equal(theirs, ours)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for shift in (0, -2, 3):
+            theirs, ours = X + shift, X + shift
+            expected, got = map(torch.utils._pytree.tree_leaves, (body(theirs), f(ours)))
+            assert all(torch.equal(a, b) for a, b in zip(expected, got, strict=True))
+            assert [a is theirs for a in expected] == [a is ours for a in got]
+            assert [a._is_view() for a in expected] == [a._is_view() for a in got]
+            assert torch.equal(theirs, ours)
     assert not calls_python(f)
 
 
@@ -316,19 +318,19 @@ def test_under_no_grad_needs_input_grad_is_as_in_eager():
 def test_what_it_reads_is_guarded():
     global SCALE
     f = tracehost.function(lambda x: Gelu.apply(x))
-    try:
-        for SCALE in (0.8, 0.5, 0.8):
-            assert torch.equal(f(X), gelu(X))
-    finally:
-        SCALE = 0.8
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        try:
+            for SCALE in (0.8, 0.5, 0.8):
+                assert torch.equal(f(X), gelu(X))
+        finally:
+            SCALE = 0.8
 
 
 def test_sizes_behind_it_are_open():
     f = tracehost.function(lambda x: Gelu.apply(x).sum(0), reduce_retracing=True)
-    for n in range(2, 9):
-        assert torch.equal(f(torch.ones(n, 3)), gelu(torch.ones(n, 3)).sum(0))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in range(2, 9):
+            assert torch.equal(f(torch.ones(n, 3)), gelu(torch.ones(n, 3)).sum(0))
 
 
 def test_code_that_is_more_than_ops_is_called_by_each_run():
@@ -341,9 +343,10 @@ def test_code_that_is_more_than_ops_is_called_by_each_run():
             return x * x.max().item()
 
     f = tracehost.function(lambda x: Counted.apply(x))
-    for i in range(3):
-        assert torch.equal(f(X + i), (X + i) * (X + i).max())
-    assert len(calls) == 3 and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            assert torch.equal(f(X + i), (X + i) * (X + i).max())
+        assert len(calls) == 3
     assert calls_python(f)
 
 
@@ -438,9 +441,9 @@ def test_a_scripted_module_gets_the_number_of_each_call():
         warnings.simplefilter("ignore")
         module = torch.jit.script(Scaled())
     f = tracehost.function(lambda x, k: module(x, float(k)))
-    for k in (1.0, 2.5, -3.0):
-        assert torch.equal(f(X, torch.tensor(k)), X * k)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in (1.0, 2.5, -3.0):
+            assert torch.equal(f(X, torch.tensor(k)), X * k)
 
 
 class Held:
@@ -531,10 +534,10 @@ def test_a_variable_from_outside_is_read_by_each_run():
         y = x + 1
         return tracehost.py_function(lambda a: a * shared * factor + y, [x], torch.float32)
 
-    for factor in (1, 2, 3):
-        shared = torch.full((3,), float(factor))
-        assert torch.equal(f(X), X * factor**2 + X + 1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for factor in (1, 2, 3):
+            shared = torch.full((3,), float(factor))
+            assert torch.equal(f(X), X * factor**2 + X + 1)
 
 
 def test_a_class_of_the_body_that_reaches_a_tensor_is_an_error():
@@ -576,16 +579,16 @@ def test_a_scripted_module():
         warnings.simplefilter("ignore")
         module = torch.jit.script(nn.Linear(3, 3))
     f = tracehost.function(lambda x: module(x) * 2)
-    for i in range(3):
-        module.zero_grad()
-        expected = module(X + i) * 2
-        got = f(X + i)
-        assert torch.equal(got, expected)
-        got.sum().backward()
-        assert torch.equal(module.weight.grad[0], (X + i) * 2)
-        with torch.no_grad():
-            module.weight.mul_(2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            module.zero_grad()
+            expected = module(X + i) * 2
+            got = f(X + i)
+            assert torch.equal(got, expected)
+            got.sum().backward()
+            assert torch.equal(module.weight.grad[0], (X + i) * 2)
+            with torch.no_grad():
+                module.weight.mul_(2)
 
 
 # ---- hooks of all modules -------------------------------------------------------------------------
@@ -594,14 +597,14 @@ def test_a_scripted_module():
 def test_hooks_of_all_modules_are_seen():
     module = nn.Linear(3, 3)
     f = tracehost.function(lambda x: module(x))
-    plain = f(X)
-    handle = nn.modules.module.register_module_forward_hook(lambda m, args, out: out * 2)
-    try:
-        assert torch.equal(f(X), plain * 2)
-    finally:
-        handle.remove()
-    assert torch.equal(f(X), plain)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        plain = f(X)
+        handle = nn.modules.module.register_module_forward_hook(lambda m, args, out: out * 2)
+        try:
+            assert torch.equal(f(X), plain * 2)
+        finally:
+            handle.remove()
+        assert torch.equal(f(X), plain)
 
 
 # ---- what is unsupported --------------------------------------------------------------------------
@@ -685,10 +688,10 @@ def test_rejected_with_the_line(name):
     f = tracehost.function(body)
     first = body.__code__.co_firstlineno
     line = first + (1 if body in (forward_mode, saved_hooks, dispatch_mode) else 0)
-    with pytest.raises(tracehost.TraceError) as error:
-        f(X.clone().requires_grad_())
-    assert str(error.value) == text.format(f"test_foreign_calls.py:{line}")
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with pytest.raises(tracehost.TraceError) as error:
+            f(X.clone().requires_grad_())
+        assert str(error.value) == text.format(f"test_foreign_calls.py:{line}")
 
 
 @pytest.mark.parametrize("name", [n for n in REFUSED if n != "torch.compile"])

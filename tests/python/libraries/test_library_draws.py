@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from library_support import installed
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -53,16 +54,16 @@ def seed(library, number):
 )
 def test_each_call_draws_as_eager(library, name, what):
     f = tracehost.function(lambda x: library[name](x))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", tracehost.TraceWarning)
-        for number in range(4):
-            x = torch.randn(3)
-            seed(library, number)
-            expected = library[name](x)
-            seed(library, number)
-            assert torch.equal(f(x), expected)
-            assert len(f.specializations()) == 0
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", tracehost.TraceWarning)
+            for number in range(4):
+                x = torch.randn(3)
+                seed(library, number)
+                expected = library[name](x)
+                seed(library, number)
+                assert torch.equal(f(x), expected)
+                assert len(f.specializations()) == 0
     line = test_each_call_draws_as_eager.__code__.co_firstlineno + 10
     generator, _, place = what.partition(" at ")
     assert tracehost.events()[-1].notes == (
@@ -73,9 +74,10 @@ def test_each_call_draws_as_eager(library, name, what):
 
 def test_a_draw_of_the_users_own_code_is_told():
     f = tracehost.function(lambda x: x * random.random())
-    with pytest.warns(tracehost.TraceWarning, match="uses random.random at test_library_draws"):
-        first = f(torch.ones(1))
-    assert torch.equal(f(torch.ones(1)), first) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with pytest.warns(tracehost.TraceWarning, match="uses random.random at test_library_draws"):
+            first = f(torch.ones(1))
+        assert torch.equal(f(torch.ones(1)), first)
 
 
 def test_without_guards_a_librarys_draw_is_told(library):

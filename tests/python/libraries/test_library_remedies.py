@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from library_support import installed
+from tracehost.testing import assert_traces
 
 SOURCE = """
 import torch
@@ -55,9 +56,9 @@ def test_a_hook_of_a_library(library):
 
 def test_following_it_by_a_smaller_part(library):
     double = tracehost.function(lambda x: x * 2)
-    for _ in range(3):
-        assert torch.equal(library["normed"](double(X)), X * 2 / 6)
-    assert double.tracing_count() == 1
+    with assert_traces(double, 1):
+        for _ in range(3):
+            assert torch.equal(library["normed"](double(X)), X * 2 / 6)
 
 
 def test_following_it_by_py_function(library):
@@ -65,6 +66,6 @@ def test_following_it_by_py_function(library):
     def whole(x):
         return tracehost.py_function(library["normed"], [x * 2], torch.float32) + 1
 
-    for _ in range(3):
-        assert torch.equal(whole(X), X * 2 / 6 + 1)
-    assert whole.tracing_count() == 1
+    with assert_traces(whole, 1):
+        for _ in range(3):
+            assert torch.equal(whole(X), X * 2 / 6 + 1)

@@ -6,6 +6,7 @@ import tracehost
 from core_support import assert_same, place
 from devices import DEVICES
 from torch.utils.checkpoint import checkpoint
+from tracehost.testing import assert_traces
 
 CALLS = 3
 
@@ -23,12 +24,12 @@ def compare(make, traces=1, device="cpu"):
     eager, eagers = make()
     body, leaves = make()
     traced = tracehost.function(body)
-    for x in batches(device):
-        expected, got = eager(x), traced(x)
-        assert_same(got, expected)
-        for a, b in zip(leaves, eagers, strict=True):
-            assert_same(a.grad, b.grad, ".grad")
-    assert traced.tracing_count() == traces
+    with assert_traces(traced, traces):
+        for x in batches(device):
+            expected, got = eager(x), traced(x)
+            assert_same(got, expected)
+            for a, b in zip(leaves, eagers, strict=True):
+                assert_same(a.grad, b.grad, ".grad")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -52,13 +53,15 @@ def test_grad_of_arguments_keeps_their_requires_grad():
         return g, h
 
     f = tracehost.function(body)
-    for _ in range(CALLS):
-        x = leaf(1.0, 2.0)
-        got, expected = f(x), body(x)
-        assert_same(got, expected)
-        assert got[0].requires_grad and not got[1].requires_grad
-        assert_same(torch.autograd.grad(got[0].sum(), x), torch.autograd.grad(expected[0].sum(), x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(CALLS):
+            x = leaf(1.0, 2.0)
+            got, expected = f(x), body(x)
+            assert_same(got, expected)
+            assert got[0].requires_grad and not got[1].requires_grad
+            assert_same(
+                torch.autograd.grad(got[0].sum(), x), torch.autograd.grad(expected[0].sum(), x)
+            )
 
 
 def test_unused_inputs_and_given_grad_outputs():
@@ -195,11 +198,11 @@ def test_hooks_run_on_each_hit():
     def f(x):
         (w * x).sum().backward()
 
-    for i in range(CALLS):
-        f(torch.ones(2))
-        assert seen == ["hook", [2.0 * (i + 1)] * 2]
-        seen.clear()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(CALLS):
+            f(torch.ones(2))
+            assert seen == ["hook", [2.0 * (i + 1)] * 2]
+            seen.clear()
 
 
 def test_a_hook_that_raises_on_a_hit_raises_what_it_raised():
@@ -216,15 +219,16 @@ def test_a_hook_that_raises_on_a_hit_raises_what_it_raised():
     def f(x):
         (w * x).sum().backward()
 
-    f(torch.ones(1))
-    f(torch.ones(1))
-    fails.append(True)
-    with pytest.raises(KeyError, match="from the hook"):
+    with assert_traces(f, 1):
         f(torch.ones(1))
-    fails.clear()
-    w.grad = None
-    f(torch.ones(1))
-    assert w.grad.item() == 1.0 and f.tracing_count() == 1
+        f(torch.ones(1))
+        fails.append(True)
+        with pytest.raises(KeyError, match="from the hook"):
+            f(torch.ones(1))
+        fails.clear()
+        w.grad = None
+        f(torch.ones(1))
+        assert w.grad.item() == 1.0
 
 
 def test_a_graph_that_is_gone_is_eagers_error_on_a_hit():
@@ -233,15 +237,15 @@ def test_a_graph_that_is_gone_is_eagers_error_on_a_hit():
 
     f = tracehost.function(body)
     w = leaf(2.0)
-    f((w * w).sum())
-    y = (w * w).sum()
-    f(y)
-    with pytest.raises(RuntimeError) as expected:
-        body(y)
-    with pytest.raises(RuntimeError) as error:
+    with assert_traces(f, 1):
+        f((w * w).sum())
+        y = (w * w).sum()
         f(y)
-    assert str(error.value) == str(expected.value)
-    assert f.tracing_count() == 1
+        with pytest.raises(RuntimeError) as expected:
+            body(y)
+        with pytest.raises(RuntimeError) as error:
+            f(y)
+        assert str(error.value) == str(expected.value)
 
 
 def test_an_error_of_the_trace_is_eagers_and_may_not_be_caught():
@@ -290,11 +294,11 @@ def test_any_batch_size_of_a_declared_step():
 
     (eager, w), (body, v) = make(), make()
     f = tracehost.function(body, input_signature=[tracehost.TensorSpec([None, 3])])
-    for size in (4, 2, 7, 1):
-        x = torch.arange(3.0 * size).view(size, 3)
-        assert_same(f(x), eager(x))
-        assert_same(v.grad, w.grad)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for size in (4, 2, 7, 1):
+            x = torch.arange(3.0 * size).view(size, 3)
+            assert_same(f(x), eager(x))
+            assert_same(v.grad, w.grad)
 
 
 def rejects(body, *arguments, match):

@@ -8,6 +8,7 @@ import tracehost
 from core_support import assert_same
 from devices import DEVICES
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning"),
@@ -63,12 +64,12 @@ def compare(make, traces, device="cpu", steps=STEPS, first=0, **options):
     """`first`: steps that eager makes before, so that the optimizer has its state."""
     eager, traced = Training(make, device, **options), Training(make, device, **options)
     step = tracehost.function(traced.step)
-    for i, (x, y) in enumerate(batches(device, steps)):
-        expected = eager.step(x, y)
-        got = traced.step(x, y) if i < first else step(x, y)
-        assert_same(got, expected, f"the loss of step {i}")
-    assert_same(traced.state(), eager.state(), "the state")
-    assert step.tracing_count() == traces
+    with assert_traces(step, traces):
+        for i, (x, y) in enumerate(batches(device, steps)):
+            expected = eager.step(x, y)
+            got = traced.step(x, y) if i < first else step(x, y)
+            assert_same(got, expected, f"the loss of step {i}")
+        assert_same(traced.state(), eager.state(), "the state")
 
 
 SGD = {
@@ -146,12 +147,12 @@ def test_a_learning_rate_that_changes_is_seen_and_named():
         torch.optim.lr_scheduler.StepLR(t.optimizer, step_size=4, gamma=0.5)
         for t in (eager, traced)
     ]
-    for x, y in batches(count=8):
-        assert_same(step(x, y), eager.step(x, y))
-        for schedule in schedules:
-            schedule.step()
-    assert_same(traced.state()[:3], eager.state()[:3])
-    assert step.tracing_count() == 3
+    with assert_traces(step, 3):
+        for x, y in batches(count=8):
+            assert_same(step(x, y), eager.step(x, y))
+            for schedule in schedules:
+                schedule.step()
+        assert_same(traced.state()[:3], eager.state()[:3])
     (cause,) = tracehost.events()[-1].causes
     assert "param_groups[0]['lr']" in cause and "was 0.1, is 0.05" in cause
 
@@ -162,12 +163,12 @@ def test_a_learning_rate_in_a_tensor_does_not_retrace():
 
     eager, traced = Training(make), Training(make)
     step = tracehost.function(traced.step)
-    for x, y in batches(count=8):
-        assert_same(step(x, y), eager.step(x, y))
-        for t in (eager, traced):
-            t.optimizer.param_groups[0]["lr"].mul_(0.9)
-    assert_same(traced.state()[:3], eager.state()[:3])
-    assert step.tracing_count() == 2
+    with assert_traces(step, 2):
+        for x, y in batches(count=8):
+            assert_same(step(x, y), eager.step(x, y))
+            for t in (eager, traced):
+                t.optimizer.param_groups[0]["lr"].mul_(0.9)
+        assert_same(traced.state()[:3], eager.state()[:3])
 
 
 def test_gradients_of_two_micro_batches():
@@ -189,10 +190,10 @@ def test_gradients_of_two_micro_batches():
 
     (model, eager), (other, body) = make(), make()
     step = tracehost.function(body)
-    for x, y in batches():
-        assert_same(step(x, y), eager(x, y))
-    assert_same(list(other.parameters()), list(model.parameters()))
-    assert step.tracing_count() == 1
+    with assert_traces(step, 1):
+        for x, y in batches():
+            assert_same(step(x, y), eager(x, y))
+        assert_same(list(other.parameters()), list(model.parameters()))
 
 
 def test_two_optimizers_that_train_against_each_other():
@@ -219,11 +220,11 @@ def test_two_optimizers_that_train_against_each_other():
 
     (nets, eager), (others, body) = make(), make()
     step = tracehost.function(body)
-    for x, _ in batches(count=10):
-        assert_same(step(x[:, :4], x), eager(x[:, :4], x))
-    for a, b in zip(others, nets, strict=True):
-        assert_same(list(a.parameters()), list(b.parameters()))
-    assert step.tracing_count() == 2
+    with assert_traces(step, 2):
+        for x, _ in batches(count=10):
+            assert_same(step(x[:, :4], x), eager(x[:, :4], x))
+        for a, b in zip(others, nets, strict=True):
+            assert_same(list(a.parameters()), list(b.parameters()))
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])

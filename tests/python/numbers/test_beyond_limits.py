@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from core_support import place
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -52,12 +53,13 @@ def test_the_ninth_value_of_a_place_runs_as_plain_python(seen):
 
 def test_what_has_a_graph_still_hits(seen):
     f = tracehost.function(picked)
-    for n in range(12):
-        f(x_of(n))
-    hits = f.stats()["hits"]
-    for n in (5, 9, 0, 7, 10, 5):
-        assert torch.equal(f(x_of(n)), picked(x_of(n)))
-    assert f.stats()["hits"] == hits + 4 and f.tracing_count() == 8
+    with assert_traces(f, 8):
+        for n in range(12):
+            f(x_of(n))
+        hits = f.stats()["hits"]
+        for n in (5, 9, 0, 7, 10, 5):
+            assert torch.equal(f(x_of(n)), picked(x_of(n)))
+        assert f.stats()["hits"] == hits + 4
 
 
 def test_the_seventeenth_graph_of_a_signature(seen):
@@ -70,11 +72,11 @@ def test_the_seventeenth_graph_of_a_signature(seen):
         return x * (a + b + c + d + e)
 
     f = tracehost.function(body, autograph=False)
-    for _ in range(2):
-        for k in range(32):
-            x = torch.tensor([1.0 if k >> bit & 1 else -1.0 for bit in range(5)])
-            assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 16
+    with assert_traces(f, 16):
+        for _ in range(2):
+            for k in range(32):
+                x = torch.tensor([1.0 if k >> bit & 1 else -1.0 for bit in range(5)])
+                assert torch.equal(f(x), body(x))
     (said,) = warned(seen)
     assert ", and 16 graphs for other values serve these arguments. Keep" in said
     stats = f.stats()
@@ -93,15 +95,16 @@ def test_the_body_runs_once_with_its_effects(seen):
 
     f = tracehost.function(body, watch=False)
     expected_total, out, expected_out = torch.zeros(2), torch.ones(2), torch.ones(2)
-    for n in range(30):
-        torch.manual_seed(n)
-        got = f(x_of(n), out)
-        torch.manual_seed(n)
-        expected_total.add_(x_of(n))
-        expected_out.mul_(2).add_(n)
-        assert got["k"] == n and torch.equal(got["y"], x_of(n) + torch.rand(2))
-        assert torch.equal(total, expected_total) and torch.equal(out, expected_out)
-    assert log == list(range(30)) and f.tracing_count() == 8
+    with assert_traces(f, 8):
+        for n in range(30):
+            torch.manual_seed(n)
+            got = f(x_of(n), out)
+            torch.manual_seed(n)
+            expected_total.add_(x_of(n))
+            expected_out.mul_(2).add_(n)
+            assert got["k"] == n and torch.equal(got["y"], x_of(n) + torch.rand(2))
+            assert torch.equal(total, expected_total) and torch.equal(out, expected_out)
+        assert log == list(range(30))
 
 
 def test_inside_a_nested_function(seen):
@@ -161,22 +164,24 @@ def test_under_eight_threads():
     f = tracehost.function(picked)
     failures = []
 
-    def run(first):
-        try:
-            for n in range(first, first + 40):
-                if not torch.equal(f(x_of(n % 50)), picked(x_of(n % 50))):
-                    failures.append(n)
-        except Exception as error:
-            failures.append(error)
+    with assert_traces(f, 8):
 
-    threads = [threading.Thread(target=run, args=(5 * k,)) for k in range(8)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert failures == [] and f.tracing_count() == 8
+        def run(first):
+            try:
+                for n in range(first, first + 40):
+                    if not torch.equal(f(x_of(n % 50)), picked(x_of(n % 50))):
+                        failures.append(n)
+            except Exception as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run, args=(5 * k,)) for k in range(8)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert failures == []
     stats = f.stats()
     assert stats["hits"] + stats["eager"] + stats["traces"] == stats["calls"] == 320
 
@@ -308,11 +313,12 @@ def test_a_first_trace_raises():
 
 def test_a_first_trace_of_other_arguments_runs_as_plain_python_beyond_the_limit(seen):
     f = tracehost.function(picked)
-    for n in range(8):
-        f(x_of(n))
-    x = torch.tensor([9.0, 1.0, 2.0])
-    assert torch.equal(f(x), picked(x)) and torch.equal(f(x), picked(x))
-    assert f.tracing_count() == 8 and len(warned(seen)) == 1
+    with assert_traces(f, 8):
+        for n in range(8):
+            f(x_of(n))
+        x = torch.tensor([9.0, 1.0, 2.0])
+        assert torch.equal(f(x), picked(x)) and torch.equal(f(x), picked(x))
+        assert len(warned(seen)) == 1
 
 
 def test_an_exception_of_the_body_is_its_own(seen):

@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::tracehost.TraceWarning"
@@ -68,9 +69,9 @@ def test_a_number_that_may_raise_in_a_try(body, first):
     """It was the handler's result, or what the trace saw, for every later call."""
     f = tracehost.function(body)
     inputs = [GOOD, BAD] if first == "good" else [BAD, GOOD]
-    for x in inputs * 3:
-        assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in inputs * 3:
+            assert torch.equal(f(x), body(x))
 
 
 def test_what_is_told_of_it():
@@ -94,13 +95,13 @@ def test_a_number_that_raises_is_checked_before_effects():
             return total * 2
 
     f = tracehost.function(body)
-    for x in (GOOD, BAD, GOOD, BAD):
-        before = total.clone()
-        expected = body(x)
-        after = total.clone()
-        total.copy_(before)
-        assert torch.equal(f(x), expected) and torch.equal(total, after)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in (GOOD, BAD, GOOD, BAD):
+            before = total.clone()
+            expected = body(x)
+            after = total.clone()
+            total.copy_(before)
+            assert torch.equal(f(x), expected) and torch.equal(total, after)
 
 
 def test_what_raised_behind_something_that_stays_is_rejected():
@@ -137,13 +138,14 @@ def test_in_a_loop_it_is_told():
 
 def test_what_is_raised_out_of_the_body_is_no_trace():
     f = tracehost.function(lambda x: x / (1 / (x[0].item() - 2)))
-    for _ in range(2):
+    with assert_traces(f, 1):
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                f(GOOD)
+        assert torch.equal(f(BAD), BAD / (1 / -4.0))
+    with assert_traces(f, 0):
         with pytest.raises(ZeroDivisionError):
             f(GOOD)
-    assert torch.equal(f(BAD), BAD / (1 / -4.0)) and f.tracing_count() == 1
-    with pytest.raises(ZeroDivisionError):
-        f(GOOD)
-    assert f.tracing_count() == 1
 
 
 # ---- a check comes before the op that follows the read

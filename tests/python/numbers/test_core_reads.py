@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 import tracehost
 from core_support import check, place
+from tracehost.testing import assert_traces
 
 X = torch.arange(4.0)
 
@@ -114,12 +115,13 @@ READS = {
 def test_a_read_is_rejected_with_its_line(name):
     body = READS[name]
     f = tracehost.function(body, value_reads="error")
-    for _ in range(2):
-        with pytest.raises(tracehost.ValueReadError) as error:
-            f(X)
-        assert isinstance(error.value, TypeError) and isinstance(error.value, tracehost.Error)
-        assert f" at test_core_reads.py:{body.__code__.co_firstlineno}" in str(error.value)
-    assert f.tracing_count() == 0 and f.stats()["live"] == 0
+    with assert_traces(f, 0):
+        for _ in range(2):
+            with pytest.raises(tracehost.ValueReadError) as error:
+                f(X)
+            assert isinstance(error.value, TypeError) and isinstance(error.value, tracehost.Error)
+            assert f" at test_core_reads.py:{body.__code__.co_firstlineno}" in str(error.value)
+        assert f.stats()["live"] == 0
 
 
 @pytest.mark.parametrize("body", [branch, loop, asserts, negated, both])
@@ -145,15 +147,15 @@ def test_without_autograph_control_flow_on_a_tensor_is_rejected_with_its_line(bo
 )
 def test_what_autograph_stages_is_no_read(body):
     f = tracehost.function(body)
-    for x in (X, X + 1, -X):
-        try:
-            expected = body(x)
-        except IndexError as error:
-            with pytest.raises(IndexError, match=re.escape(str(error))):
-                f(x)
-            continue
-        assert torch.equal(torch.as_tensor(f(x)), torch.as_tensor(expected))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, X + 1, -X):
+            try:
+                expected = body(x)
+            except IndexError as error:
+                with pytest.raises(IndexError, match=re.escape(str(error))):
+                    f(x)
+                continue
+            assert torch.equal(torch.as_tensor(f(x)), torch.as_tensor(expected))
 
 
 def test_the_line_is_the_readers_own_in_a_helper():
@@ -181,9 +183,9 @@ def test_a_read_that_the_body_catches_is_rejected_all_the_same(name):
         return x * 3
 
     f = tracehost.function(body, value_reads="error")
-    with pytest.raises(tracehost.ValueReadError, match="test_core_reads.py"):
-        f(X)
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with pytest.raises(tracehost.ValueReadError, match="test_core_reads.py"):
+            f(X)
 
 
 def test_a_read_that_the_body_replaces_by_its_own_exception_is_rejected_all_the_same():

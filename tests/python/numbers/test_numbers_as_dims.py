@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -72,6 +73,6 @@ def test_of_a_computed_number():
         return y.shape, y.dim(), y.sum(-1)
 
     f = tracehost.function(body)
-    for n in (2, 3, 1, 4, 5, 2):
-        assert repr(f(X, torch.tensor(n))) == repr(body(X, torch.tensor(n)))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 3, 1, 4, 5, 2):
+            assert repr(f(X, torch.tensor(n))) == repr(body(X, torch.tensor(n)))

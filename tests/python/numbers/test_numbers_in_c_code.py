@@ -12,6 +12,7 @@ import numpy
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 X = torch.ones(2)
 
@@ -89,10 +90,10 @@ PROGRAMS = [
 @pytest.mark.parametrize("body", PROGRAMS, ids=lambda body: body.__name__)
 def test_a_number_that_was_read(body):
     f = tracehost.function(lambda x, t: body(x, t.item()))
-    for n in (3, 5, 3, 5):
-        ours, eagers = f(X, torch.tensor(n)), body(X, n)
-        assert repr(ours) == repr(eagers)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (3, 5, 3, 5):
+            ours, eagers = f(X, torch.tensor(n)), body(X, n)
+            assert repr(ours) == repr(eagers)
     assert f.stats()["hits"] == 2
 
 
@@ -182,8 +183,8 @@ def test_a_float_is_the_calls_own(use):
 
 def test_the_context_of_decimal_is_compared():
     f = tracehost.function(lambda x: x * float(decimal.Decimal(1) / 3))
-    for precision in (28, 28, 3, 3, 28):
-        with decimal.localcontext() as context:
-            context.prec = precision
-            assert torch.equal(f(X), X * float(decimal.Decimal(1) / 3))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for precision in (28, 28, 3, 3, 28):
+            with decimal.localcontext() as context:
+                context.prec = precision
+                assert torch.equal(f(X), X * float(decimal.Decimal(1) / 3))

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -49,22 +50,22 @@ def test_an_op_takes_a_float_from_a_tensor(name):
 def test_a_scalar_may_change():
     alpha = torch.tensor(0.25)
     f = tracehost.function(lambda x: torch.add(x, 0.25, alpha=alpha), autograph=False)
-    for value in (0.25, 2.0, 0.5):
-        alpha.fill_(value)
-        assert torch.equal(f(torch.ones(3)), torch.ones(3) + 0.25 * value)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (0.25, 2.0, 0.5):
+            alpha.fill_(value)
+            assert torch.equal(f(torch.ones(3)), torch.ones(3) + 0.25 * value)
 
 
 def test_a_captured_bound_may_change():
     bounds = torch.tensor([0.0, 1.0])
     f = tracehost.function(lambda x: torch.empty(3).uniform_(bounds[0], bounds[1]) + x)
-    for most in (1.0, 5.0, 2.0):
-        bounds[1] = most
-        torch.manual_seed(0)
-        expected = torch.empty(3).uniform_(0.0, most) + 1
-        torch.manual_seed(0)
-        assert torch.equal(f(torch.ones(3)), expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for most in (1.0, 5.0, 2.0):
+            bounds[1] = most
+            torch.manual_seed(0)
+            expected = torch.empty(3).uniform_(0.0, most) + 1
+            torch.manual_seed(0)
+            assert torch.equal(f(torch.ones(3)), expected)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +126,12 @@ def test_the_int_of_a_float_is_checked():
     """As torchvision chooses a size: another int is another graph."""
     torch.manual_seed(0)
     f = tracehost.function(chosen, autograph=False)
-    for number in range(20):
-        torch.manual_seed(number)
-        expected = chosen(X[0])
-        torch.manual_seed(number)
-        assert torch.equal(f(X[0]), expected)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for number in range(20):
+            torch.manual_seed(number)
+            expected = chosen(X[0])
+            torch.manual_seed(number)
+            assert torch.equal(f(X[0]), expected)
 
 
 def test_an_int_of_a_float_raises_what_python_raises():
@@ -157,9 +158,9 @@ def test_a_power_of_a_counter():
 
     ours, eager = Decay(), Decay()
     f = tracehost.function(ours.rate)
-    for x in X * 3:
-        assert torch.equal(f(x), eager.rate(x))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in X * 3:
+            assert torch.equal(f(x), eager.rate(x))
 
 
 # ---- code that takes the value of an int
@@ -182,10 +183,10 @@ OF_VALUES = {
 @pytest.mark.parametrize("name", OF_VALUES)
 def test_the_value_of_an_int(name):
     f = tracehost.function(OF_VALUES[name])
-    for k in (1, 2, 3, 2):
-        x = torch.tensor(k)
-        assert torch.equal(f(x), OF_VALUES[name](x))
-    assert f.tracing_count() == (1 if name == "numbers in a deque" else 3)
+    with assert_traces(f, (1 if name == "numbers in a deque" else 3)):
+        for k in (1, 2, 3, 2):
+            x = torch.tensor(k)
+            assert torch.equal(f(x), OF_VALUES[name](x))
 
 
 def test_the_power_of_a_size_with_a_modulus():
@@ -213,10 +214,10 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_distributions_of_numbers(name):
     f = tracehost.function(DISTRIBUTIONS[name])
-    for k in (1.0, 2.0, 3.0, 1.5):
-        given = torch.tensor([0.3, 0.6]), torch.tensor(k)
-        assert torch.equal(f(*given), DISTRIBUTIONS[name](*given))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in (1.0, 2.0, 3.0, 1.5):
+            given = torch.tensor([0.3, 0.6]), torch.tensor(k)
+            assert torch.equal(f(*given), DISTRIBUTIONS[name](*given))
 
 
 def test_a_distribution_with_a_spread_that_decays():

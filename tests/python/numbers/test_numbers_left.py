@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from tracehost._traced.traced_number import TracedNumber
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::tracehost.SideEffectWarning"
@@ -161,10 +162,10 @@ def test_what_is_added_and_not_read_is_still_one_trace():
         log.append("x")
         return x * 2
 
-    with pytest.warns(tracehost.SideEffectWarning):
-        for _ in range(3):
-            f(torch.ones(1))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with pytest.warns(tracehost.SideEffectWarning):
+            for _ in range(3):
+                f(torch.ones(1))
 
 
 # ---- exceptions -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -78,9 +79,9 @@ def test_the_text_is_the_calls(body):
 
 def test_the_text_of_an_int_is_checked():
     f = tracehost.function(an_int)
-    for value in (1, 2, 1, 2):
-        assert f(torch.tensor(value)) == f"{value}\n"
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for value in (1, 2, 1, 2):
+            assert f(torch.tensor(value)) == f"{value}\n"
 
 
 def test_the_text_of_a_dynamic_size():
@@ -101,9 +102,9 @@ def test_a_terminal_is_for_people(capsys):
         print(int(x), x)
         return x * 2
 
-    for value in (1.0, 2.0, 3.0):
-        f(torch.tensor(value))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (1.0, 2.0, 3.0):
+            f(torch.tensor(value))
     assert capsys.readouterr() == ("1 <traced tensor float32[]>\n", "1\n")
 
 
@@ -113,8 +114,8 @@ def test_a_caller_that_captures_is_for_people():
         print(int(x))
         return x * 2
 
-    with contextlib.redirect_stdout(io.StringIO()) as captured:
-        for value in (1.0, 2.0, 3.0):
-            f(torch.tensor(value))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with contextlib.redirect_stdout(io.StringIO()) as captured:
+            for value in (1.0, 2.0, 3.0):
+                f(torch.tensor(value))
     assert captured.getvalue() == "1\n"

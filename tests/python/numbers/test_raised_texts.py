@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 SPECS = [
     "",
@@ -77,22 +78,22 @@ YES, NO = torch.tensor(1.0), torch.tensor(-1.0)
 def test_a_float(body_of, spec):
     body = body_of(f"f'{{n:{spec}}} is the number'")
     f = tracehost.function(body)
-    f(torch.tensor(1.5), NO)
-    for value in VALUES:
-        x = torch.tensor(value, dtype=torch.float64)
-        f(x, NO)
-        assert message(f, x, YES) == message(body, x, YES)
-    assert f.tracing_count() == 2  # float32, float64
+    with assert_traces(f, 2):  # float32, float64
+        f(torch.tensor(1.5), NO)
+        for value in VALUES:
+            x = torch.tensor(value, dtype=torch.float64)
+            f(x, NO)
+            assert message(f, x, YES) == message(body, x, YES)
 
 
 @pytest.mark.parametrize("spec", INT_SPECS)
 def test_an_int(body_of, spec):
     body = body_of(f"f'a {{n:{spec}}}, b {{n + 0}} {{n > 3}}'")
     f = tracehost.function(body)
-    f(torch.tensor(5), NO)
-    for value in INTS:
-        assert message(f, torch.tensor(value), YES) == message(body, torch.tensor(value), YES)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.tensor(5), NO)
+        for value in INTS:
+            assert message(f, torch.tensor(value), YES) == message(body, torch.tensor(value), YES)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +138,12 @@ def test_an_assert():
         assert n != 2, f"{n} of {x.numel()}, mean {x.mean().item():.2f}"
         return x * n
 
-    f(torch.tensor([1.0, -1.0]))
-    with pytest.raises(AssertionError, match=r"^2 of 2, mean 3.50\n"):
-        f(torch.tensor([3.0, 4.0]))
-    with pytest.raises(AssertionError, match=r"^2 of 2, mean 1.00\n"):
-        f(torch.tensor([1.0, 1.0]))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.tensor([1.0, -1.0]))
+        with pytest.raises(AssertionError, match=r"^2 of 2, mean 3.50\n"):
+            f(torch.tensor([3.0, 4.0]))
+        with pytest.raises(AssertionError, match=r"^2 of 2, mean 1.00\n"):
+            f(torch.tensor([1.0, 1.0]))
 
 
 def test_in_a_loop():

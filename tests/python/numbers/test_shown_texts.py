@@ -5,6 +5,7 @@ import logging
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, 2.5])
 log = logging.getLogger(__name__)
@@ -29,10 +30,10 @@ def test_what_is_printed_shows_the_values_of_the_trace(show, capsys):
         show(x)
         return x * 2
 
-    for _ in range(3):
-        f(X)
-    assert capsys.readouterr().out == expected
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            f(X)
+        assert capsys.readouterr().out == expected
 
 
 def test_print_shows_a_tensor_and_a_text_its_number(capsys):
@@ -82,10 +83,10 @@ def test_a_text_of_a_float_is_the_calls_own(text):
     def f(x):
         return text(x), x * 2
 
-    for scale in (1.0, 2.0, 1.0, 3.0):
-        assert f(X * scale)[0] == text(X * scale)
-    assert f.stats()["hits"] == 0
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for scale in (1.0, 2.0, 1.0, 3.0):
+            assert f(X * scale)[0] == text(X * scale)
+        assert f.stats()["hits"] == 0
     assert "makes a text of a float at test_shown_texts.py:" in str(tracehost.events(f)[-1])
 
 
@@ -97,9 +98,9 @@ def test_a_text_of_an_int_is_checked():
     for n in (3, 3, 4, 3, 4):
         assert f(torch.ones(n)) == (str(n), str(n))
     f = tracehost.function(f.python_function)
-    for n in (3, 3, 4, 3, 4):
-        assert f(torch.full((2,), n / 2)) == (str(n), str(n))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (3, 3, 4, 3, 4):
+            assert f(torch.full((2,), n / 2)) == (str(n), str(n))
     assert f.stats()["hits"] == 3
 
 

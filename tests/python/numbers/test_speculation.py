@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -81,15 +82,15 @@ def test_a_call_whose_check_fails_leaves_no_effect():
         return kept + torch.rand(2)
 
     f = tracehost.function(body, autograph=False)
-    for sign in (1, -1, 1, 1, -1, -1, 1):
-        torch.manual_seed(3)
-        x, before = torch.ones(2) * sign, total.clone()
-        got = f(x)
-        assert torch.equal(x, torch.zeros(2) * sign)
-        torch.manual_seed(3)
-        kept = torch.ones(2) * (2 if sign > 0 else -2)
-        assert torch.equal(got, kept + torch.rand(2)) and torch.equal(total, before + kept)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for sign in (1, -1, 1, 1, -1, -1, 1):
+            torch.manual_seed(3)
+            x, before = torch.ones(2) * sign, total.clone()
+            got = f(x)
+            assert torch.equal(x, torch.zeros(2) * sign)
+            torch.manual_seed(3)
+            kept = torch.ones(2) * (2 if sign > 0 else -2)
+            assert torch.equal(got, kept + torch.rand(2)) and torch.equal(total, before + kept)
 
 
 def test_draws_before_a_check_are_taken_back():
@@ -110,13 +111,14 @@ def test_draws_before_a_check_are_taken_back():
 
 def test_a_line_has_eight_values():
     f = tracehost.function(lambda x: x * list(range(100))[int(x[0])])
-    for n in range(8):
-        assert torch.equal(f(torch.tensor([float(n)])), torch.tensor([float(n * n)]))
-    with pytest.warns(
-        tracehost.TraceWarning, match="which already has 8 graphs, one for each value"
-    ):
-        assert torch.equal(f(torch.tensor([8.0])), torch.tensor([64.0]))
-    assert torch.equal(f(torch.tensor([5.0])), torch.tensor([25.0])) and f.tracing_count() == 8
+    with assert_traces(f, 8):
+        for n in range(8):
+            assert torch.equal(f(torch.tensor([float(n)])), torch.tensor([float(n * n)]))
+        with pytest.warns(
+            tracehost.TraceWarning, match="which already has 8 graphs, one for each value"
+        ):
+            assert torch.equal(f(torch.tensor([8.0])), torch.tensor([64.0]))
+        assert torch.equal(f(torch.tensor([5.0])), torch.tensor([25.0]))
 
 
 def test_what_is_told():
@@ -146,11 +148,11 @@ def test_an_exception_of_the_body_after_a_check():
         return x * 2
 
     f = tracehost.function(body, autograph=False)
-    for _ in range(2):
-        assert torch.equal(f(torch.ones(2)), torch.ones(2) * 2)
-        with pytest.raises(ValueError, match="negative"):
-            f(-torch.ones(2))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            assert torch.equal(f(torch.ones(2)), torch.ones(2) * 2)
+            with pytest.raises(ValueError, match="negative"):
+                f(-torch.ones(2))
 
 
 def test_where_there_is_no_value_it_is_rejected():
@@ -183,10 +185,10 @@ def test_masks_of_a_transformer():
     mask = nn.Transformer.generate_square_subsequent_mask(5)
     other = torch.zeros(5, 5)
     f = tracehost.function(lambda x, m: encoder(x, mask=m))
-    for k, m in enumerate((mask, other, mask, other)):
-        x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(k))
-        assert torch.equal(f(x, m), encoder(x, mask=m))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for k, m in enumerate((mask, other, mask, other)):
+            x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(k))
+            assert torch.equal(f(x, m), encoder(x, mask=m))
 
 
 def test_packed_sequences():
@@ -225,10 +227,10 @@ def test_a_staged_branch_that_writes_what_the_body_made_has_no_effect(write):
         return {True: y * 2, False: y - 1}[(y.sum() > 1).item()]
 
     f = tracehost.function(body)
-    for sign in (1, -1, 1, -1):
-        x = torch.ones(3) * sign
-        assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for sign in (1, -1, 1, -1):
+            x = torch.ones(3) * sign
+            assert torch.equal(f(x), body(x))
 
 
 def test_a_staged_branch_that_writes_an_input():
@@ -239,8 +241,8 @@ def test_a_staged_branch_that_writes_an_input():
         return {True: z * 2, False: z - 1}[(z.sum() > 1).item()]
 
     f = tracehost.function(body)
-    for sign, start in ((1, 0), (-1, 0), (1, 0), (-1, 2), (1, -2), (-1, 2)):
-        got, expected = torch.full((3,), float(start)), torch.full((3,), float(start))
-        x = torch.ones(3) * sign
-        assert torch.equal(f(x, got), body(x, expected)) and torch.equal(got, expected)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for sign, start in ((1, 0), (-1, 0), (1, 0), (-1, 2), (1, -2), (-1, 2)):
+            got, expected = torch.full((3,), float(start)), torch.full((3,), float(start))
+            x = torch.ones(3) * sign
+            assert torch.equal(f(x, got), body(x, expected)) and torch.equal(got, expected)

@@ -11,6 +11,7 @@ import tracehost
 from core_support import check
 from test_core_reads import READS
 from test_value_reads import NUMBERS, OTHERS
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -140,11 +141,11 @@ def test_what_python_raises_the_graph_raises():
     def f(x):
         return 1 / x.sum().item()
 
-    assert f(X) == 1 / X.sum().item()
-    with pytest.raises(ZeroDivisionError, match="float division by zero") as raised:
-        f(X * 0)
-    assert "test_traced_numbers.py" in raised.value.__notes__[0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(X) == 1 / X.sum().item()
+        with pytest.raises(ZeroDivisionError, match="float division by zero") as raised:
+            f(X * 0)
+        assert "test_traced_numbers.py" in raised.value.__notes__[0]
 
 
 def test_gradients_go_past_a_number():
@@ -164,9 +165,10 @@ def test_gradients_go_past_a_number():
 def test_a_number_of_a_capture():
     scale = torch.tensor(2.0)
     f = tracehost.function(lambda x: x * scale.item())
-    assert torch.equal(f(X), X * 2)
-    scale.fill_(5.0)
-    assert torch.equal(f(X), X * 5) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X * 2)
+        scale.fill_(5.0)
+        assert torch.equal(f(X), X * 5)
 
 
 def test_a_state_that_a_number_is_stored_to():
@@ -180,10 +182,10 @@ def test_a_state_that_a_number_is_stored_to():
         log.last = x.sum().item()
         return x * 2
 
-    for x in INPUTS:
-        f(x)
-        assert type(log.last) is float and log.last == x.sum().item()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in INPUTS:
+            f(x)
+            assert type(log.last) is float and log.last == x.sum().item()
 
 
 @pytest.mark.parametrize(
@@ -396,21 +398,21 @@ def test_a_type_that_values_tell_is_checked_where_it_counts():
         return 1 / max(1, t.item()) + x.sum().item()  # a float for each type that max() gives
 
     f = tracehost.function(body)
-    for value in (0.5, 2.5, -1.0, 4.0):
-        x, y = torch.zeros(2), torch.zeros(2)
-        assert f(torch.tensor(value), x) == body(torch.tensor(value), y) and torch.equal(x, y)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (0.5, 2.5, -1.0, 4.0):
+            x, y = torch.zeros(2), torch.zeros(2)
+            assert f(torch.tensor(value), x) == body(torch.tensor(value), y) and torch.equal(x, y)
 
     def tensor_of(t, x):
         x.add_(1)
         return torch.arange(3) * max(1, t.item())
 
     f = tracehost.function(tensor_of)
-    for value in (0.5, 2.5, -1.0, 4.0):
-        x, y = torch.zeros(2), torch.zeros(2)
-        got, expected = f(torch.tensor(value), x), tensor_of(torch.tensor(value), y)
-        assert torch.equal(got, expected) and got.dtype == expected.dtype and torch.equal(x, y)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for value in (0.5, 2.5, -1.0, 4.0):
+            x, y = torch.zeros(2), torch.zeros(2)
+            got, expected = f(torch.tensor(value), x), tensor_of(torch.tensor(value), y)
+            assert torch.equal(got, expected) and got.dtype == expected.dtype and torch.equal(x, y)
 
     def resized(t, x):
         x.resize_(4)
@@ -449,11 +451,11 @@ def test_a_member_of_an_int_enum_is_an_int_beside_a_traced_one():
         )
 
     f = tracehost.function(body)
-    for k in (3, 1, 0, -7):
-        expected, got = body(torch.tensor(k)), f(torch.tensor(k))
-        assert got == expected
-        assert [type(x) for x in got] == [type(x) for x in expected]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in (3, 1, 0, -7):
+            expected, got = body(torch.tensor(k)), f(torch.tensor(k))
+            assert got == expected
+            assert [type(x) for x in got] == [type(x) for x in expected]
 
     def asks_another(k):
         return k.item() == Odd(3)

@@ -12,6 +12,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, place
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, 2.0, 3.0])
 N = torch.tensor(2)
@@ -90,10 +91,11 @@ def returning(read):
 def test_a_read_can_be_an_error(name, autograph):
     read = {**NUMBERS, **OTHERS}[name]
     f = tracehost.function(returning(read), autograph=autograph, value_reads="error")
-    with pytest.raises(tracehost.ValueReadError) as error:
-        f(N)
-    assert f" at test_value_reads.py:{read.__code__.co_firstlineno}" in str(error.value)
-    assert f.tracing_count() == 0 and f.stats()["live"] == 0
+    with assert_traces(f, 0):
+        with pytest.raises(tracehost.ValueReadError) as error:
+            f(N)
+        assert f" at test_value_reads.py:{read.__code__.co_firstlineno}" in str(error.value)
+        assert f.stats()["live"] == 0
 
 
 def test_range_of_a_tensor_in_code_that_is_not_staged():
@@ -136,9 +138,9 @@ def test_sizes_are_numbers_in_every_mode():
         f = tracehost.function(
             lambda x: x * x.shape[0] + len(x) + x.numel() + x.dim(), value_reads=mode
         )
-        assert_same(f(X), X * 3 + 7)
-        assert_same(f(X + 1), (X + 1) * 3 + 7)
-        assert f.tracing_count() == 1
+        with assert_traces(f, 1):
+            assert_same(f(X), X * 3 + 7)
+            assert_same(f(X + 1), (X + 1) * 3 + 7)
 
 
 def test_print_never_fails_and_says_where_there_is_no_data(capsys):
@@ -152,9 +154,9 @@ def test_print_never_fails_and_says_where_there_is_no_data(capsys):
         return y
 
     f = tracehost.function(body)
-    assert_same(f(X), X * 2)
-    assert_same(f(-X), -X)
-    assert f.tracing_count() == 2  # the side that prints does so in each call
+    with assert_traces(f, 2):  # the side that prints does so in each call
+        assert_same(f(X), X * 2)
+        assert_same(f(-X), -X)
     one = "<traced tensor float32[3]>"
     assert capsys.readouterr().out == f"{one}\n{one} {one} {one}\n{one}\n"
 

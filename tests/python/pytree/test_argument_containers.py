@@ -5,6 +5,7 @@ import collections
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 
 def shown(value, names):
@@ -187,9 +188,9 @@ def test_an_outer_function_sees_the_change():
         return b["z"] + 1
 
     f = tracehost.function(body)
-    for n in (1.0, 2.0):
-        assert torch.equal(f(torch.tensor([n])), torch.tensor([n * 2 + 1]))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1.0, 2.0):
+            assert torch.equal(f(torch.tensor([n])), torch.tensor([n * 2 + 1]))
 
 
 def an_object(b):

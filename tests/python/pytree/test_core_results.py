@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, check
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -83,23 +84,24 @@ def test_a_result_comes_back_as_from_eager(name):
 
 def test_containers_are_new_at_each_call():
     f = tracehost.function(lambda x: {"list": [x + 1], "n": [1]})
-    results = [f(X) for _ in range(3)]
-    for a, b in zip(results, results[1:]):
-        assert a is not b and a["list"] is not b["list"] and a["n"] is not b["n"]
-        assert a["list"][0].data_ptr() != b["list"][0].data_ptr()
-        a["n"].append("changed")
-    assert f(X)["n"] == [1] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        results = [f(X) for _ in range(3)]
+        for a, b in zip(results, results[1:]):
+            assert a is not b and a["list"] is not b["list"] and a["n"] is not b["n"]
+            assert a["list"][0].data_ptr() != b["list"][0].data_ptr()
+            a["n"].append("changed")
+        assert f(X)["n"] == [1]
 
 
 @pytest.mark.parametrize("tup", [lambda x: x.max(0), lambda x: torch.linalg.eigh(x.outer(x))])
 def test_torch_return_types(tup):
     f = tracehost.function(tup)
-    for _ in range(2):
-        got, expected = f(X), tup(X)
-        assert type(got) is type(expected)
-        for a, b in zip(got, expected):
-            assert_same(a, b)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            got, expected = f(X), tup(X)
+            assert type(got) is type(expected)
+            for a, b in zip(got, expected):
+                assert_same(a, b)
 
 
 def test_outputs_that_are_inputs_are_the_very_objects():
@@ -107,19 +109,19 @@ def test_outputs_that_are_inputs_are_the_very_objects():
         return x, [d["k"], x], d["k"].add_(1)
 
     f = tracehost.function(body)
-    for _ in range(3):
-        x, k = torch.ones(2), torch.ones(3)
-        a, (b, c), d = f(x, {"k": k})
-        assert a is x and b is k and c is x and d is k
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            x, k = torch.ones(2), torch.ones(3)
+            a, (b, c), d = f(x, {"k": k})
+            assert a is x and b is k and c is x and d is k
 
 
 def test_outputs_that_are_captures_are_the_very_objects():
     w = torch.nn.Parameter(torch.ones(2))
     f = tracehost.function(lambda x: (w, w * x.sum()))
-    for _ in range(3):
-        assert f(X)[0] is w
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            assert f(X)[0] is w
 
 
 def test_one_tensor_twice_is_one_object():
@@ -154,15 +156,15 @@ VIEWS = {
 def test_views_of_inputs_alias_them(name):
     view = VIEWS[name]
     f = tracehost.function(view)
-    for call in range(3):
-        x = X.clone()
-        out = f(x)
-        assert torch.equal(out, view(x)) and out.stride() == view(x).stride()
-        assert out._is_view() == view(x)._is_view() and (out is x) == (view(x) is x)
-        x.mul_(10)
-        assert torch.equal(out, view(x)), call
-        assert out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in range(3):
+            x = X.clone()
+            out = f(x)
+            assert torch.equal(out, view(x)) and out.stride() == view(x).stride()
+            assert out._is_view() == view(x)._is_view() and (out is x) == (view(x) is x)
+            x.mul_(10)
+            assert torch.equal(out, view(x)), call
+            assert out.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def test_views_of_inputs_that_require_grad():
@@ -177,8 +179,8 @@ def test_views_of_inputs_that_require_grad():
 
 def test_an_unused_and_an_untouched_argument():
     f = tracehost.function(lambda x, unused: 5)
-    assert f(X, X + 1) == 5 and f(X, X + 2) == 5
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(X, X + 1) == 5 and f(X, X + 2) == 5
 
 
 @pytest.mark.parametrize(

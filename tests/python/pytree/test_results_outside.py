@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::tracehost.SideEffectWarning"
@@ -151,9 +152,9 @@ def test_each_call_returns_what_is_there(name):
     body = RETURNED[name]
     f = tracehost.function(body)
     expected = identities(body(X))
-    for i in range(4):
-        assert identities(f(X + i)) == expected
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(4):
+            assert identities(f(X + i)) == expected
 
 
 @pytest.mark.filterwarnings("error::tracehost.TraceWarning")
@@ -173,13 +174,13 @@ def test_another_object_there_is_traced_again():
         return holder.now, x * 2
 
     first = holder.now
-    assert f(X)[0] is first and f(X)[0] is first
-    holder.now = second = Plain(2)
-    assert f(X)[0] is second and f(X)[0] is second
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert f(X)[0] is first and f(X)[0] is first
+        holder.now = second = Plain(2)
+        assert f(X)[0] is second and f(X)[0] is second
     holder.now = first
-    assert f(X)[0] is first
-    assert f.tracing_count() == 2
+    with assert_traces(f, 0):
+        assert f(X)[0] is first
 
 
 def test_a_list_that_the_body_changes_is_returned():
@@ -248,9 +249,9 @@ def test_two_outcomes_of_a_check():
     def f(x):
         return (a if bool(x.sum() > 0) else b), x * 2
 
-    for sign in (1, -1, 1, -1, 1):
-        assert f(X * sign)[0] is (a if sign > 0 else b)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for sign in (1, -1, 1, -1, 1):
+            assert f(X * sign)[0] is (a if sign > 0 else b)
 
 
 def test_an_argument_and_its_parts():
@@ -336,19 +337,19 @@ def shown(value):
 def test_numpy_made_by_the_body(name, validate):
     body = MADE[name]
     f = tracehost.function(body, validate=validate)
-    for i in range(3):
-        assert shown(f(X + i)) == shown(body(X + i))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            assert shown(f(X + i)) == shown(body(X + i))
 
 
 def test_each_call_has_an_array_of_its_own():
     f = tracehost.function(lambda x: np.zeros(2))
-    got = [f(X) for _ in range(4)]
-    for i, one in enumerate(got):
-        one += i
-    assert [one.tolist() for one in got] == [[i, i] for i in map(float, range(4))]
-    assert f(X).tolist() == [0, 0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        got = [f(X) for _ in range(4)]
+        for i, one in enumerate(got):
+            one += i
+        assert [one.tolist() for one in got] == [[i, i] for i in map(float, range(4))]
+        assert f(X).tolist() == [0, 0]
 
 
 def test_an_array_twice_in_a_result_is_one():
@@ -357,11 +358,11 @@ def test_an_array_twice_in_a_result_is_one():
         made = np.zeros(2)
         return made, [made], x
 
-    for _ in range(3):
-        a, (b,), _x = f(X)
-        assert a is b
-        a += 1
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            a, (b,), _x = f(X)
+            assert a is b
+            a += 1
 
 
 def test_contents_of_the_array_from_outside():

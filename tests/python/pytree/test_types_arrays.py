@@ -11,6 +11,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 from types_support import traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
@@ -36,19 +37,19 @@ def test_an_array_is_a_tensor_by_dtype_and_shape():
 def test_changes_of_an_array_in_place_are_seen():
     f = tracehost.function(lambda a: a + 1)
     a = np.zeros(2)
-    for value in (0.0, 5.0, 7.0):
-        a[:] = value
-        assert_same(f(a), torch.full((2,), value + 1, dtype=torch.float64))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (0.0, 5.0, 7.0):
+            a[:] = value
+            assert_same(f(a), torch.full((2,), value + 1, dtype=torch.float64))
 
 
 def test_what_the_body_does_in_place_is_done_to_the_array():
     f = tracehost.function(lambda a: a.add_(1))
     a = np.zeros(2, np.int64)
-    for count in (1, 2, 3):
-        f(a)
-        assert a.tolist() == [count, count]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for count in (1, 2, 3):
+            f(a)
+            assert a.tolist() == [count, count]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,10 @@ def test_an_array_that_cannot_be_shared_is_copied(change):
     f = tracehost.function(lambda a: a.add_(1))
     a = change(np.arange(4.0))
     before = a.tolist()
-    for _ in range(2):
-        assert_same(f(a), torch.tensor([v + 1 for v in before], dtype=torch.float64))
-        assert a.tolist() == before
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            assert_same(f(a), torch.tensor([v + 1 for v in before], dtype=torch.float64))
+            assert a.tolist() == before
 
 
 def test_scalars_are_tensors_without_dimensions():
@@ -114,12 +115,12 @@ NESTED = {
 def test_arrays_in_containers(name):
     make = NESTED[name]
     f = tracehost.function(lambda tree: tree)
-    for offset in (0, 1):
-        a = np.arange(2.0) + offset
-        value = make(a)
-        assert_same(f(value), make(torch.as_tensor(a)))
-        assert_same(f(make(torch.as_tensor(a))), make(torch.as_tensor(a)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for offset in (0, 1):
+            a = np.arange(2.0) + offset
+            value = make(a)
+            assert_same(f(value), make(torch.as_tensor(a)))
+            assert_same(f(make(torch.as_tensor(a))), make(torch.as_tensor(a)))
 
 
 def test_an_array_met_twice_is_one_tensor():
@@ -144,12 +145,12 @@ def test_arguments_by_name_defaults_and_variable_ones():
     f = tracehost.function(body)
     a = np.arange(3, dtype=np.float32)
     t = torch.as_tensor(a)
-    for _ in range(2):
-        assert_same(f(a)[0], t * 2)
-        assert_same(f(a, scale=a)[0], t * t)
-        assert_same(f(a, a, a, t, extra=a)[0], t * t * 2 + 3 * t)
-        assert_same(f(w=t.clone(), x=t)[0], t * t * 2)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for _ in range(2):
+            assert_same(f(a)[0], t * 2)
+            assert_same(f(a, scale=a)[0], t * t)
+            assert_same(f(a, a, a, t, extra=a)[0], t * t * 2 + 3 * t)
+            assert_same(f(w=t.clone(), x=t)[0], t * t * 2)
 
 
 def test_methods_take_arrays():
@@ -193,17 +194,17 @@ def test_masked_arrays_are_rejected():
 def test_an_array_of_the_body_is_an_argument_of_a_nested_function():
     inner = tracehost.function(lambda x, w: x * w)
     outer = tracehost.function(lambda x: inner(x, np.full(3, 2.0)))
-    for _ in range(2):
-        assert_same(outer(X), X * np.full(3, 2.0))
-    assert outer.tracing_count() == 1
+    with assert_traces(outer, 1):
+        for _ in range(2):
+            assert_same(outer(X), X * np.full(3, 2.0))
 
 
 def test_a_nested_function_gets_the_tensors_that_the_outer_one_got():
     inner = tracehost.function(lambda x, w: x * w)
     outer = tracehost.function(lambda x, w: inner(x, w))
-    for scale in (1, 2):
-        assert_same(outer(X, np.full(3, scale, np.float32)), X * scale)
-    assert outer.tracing_count() == 1
+    with assert_traces(outer, 1):
+        for scale in (1, 2):
+            assert_same(outer(X, np.full(3, scale, np.float32)), X * scale)
 
 
 def test_a_partial_of_numpys_is_still_a_callable():
@@ -248,9 +249,9 @@ def test_a_key_of_numpy_is_no_empty_key():
         y[np.int64(1)] = 7.0
         return x * table[np.int64(3)], y[np.uint8(1)], table[()] is table
 
-    for x in (torch.ones(2), torch.ones(2) * 2):
-        assert_same(pick(x), pick.python_function(x))
-    assert pick.tracing_count() == 1
+    with assert_traces(pick, 1):
+        for x in (torch.ones(2), torch.ones(2) * 2):
+            assert_same(pick(x), pick.python_function(x))
 
 
 @pytest.mark.parametrize("key", [(), (torch.tensor(1),), (torch.tensor(1), np.int64(0))], ids=str)
@@ -262,6 +263,6 @@ def test_keys_that_select_all(key):
         part = rows[tuple(i if isinstance(k, torch.Tensor) else k for k in key)]
         return part * 1, part is rows
 
-    for i in (torch.tensor(0), torch.tensor(2)):
-        assert_same(pick(i), pick.python_function(i))
-    assert pick.tracing_count() == 1
+    with assert_traces(pick, 1):
+        for i in (torch.tensor(0), torch.tensor(2)):
+            assert_same(pick(i), pick.python_function(i))

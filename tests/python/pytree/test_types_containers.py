@@ -9,6 +9,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 from types_support import (
     AttrsLike,
     Base,
@@ -154,10 +155,10 @@ def test_partials_made_anew_share_a_trace_and_run():
         return x * by + plus
 
     f = tracehost.function(lambda g, x: g(x))
-    for plus in (1.0, 2.0):
-        made = functools.partial(scale, by=3, plus=torch.tensor(plus))
-        assert_same(f(made, X), X * 3 + plus)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for plus in (1.0, 2.0):
+            made = functools.partial(scale, by=3, plus=torch.tensor(plus))
+            assert_same(f(made, X), X * 3 + plus)
 
 
 # ---- texts -----------------------------------------------------------------------------------------
@@ -207,13 +208,13 @@ def test_a_namespace_is_compared_by_its_attributes():
 
 def test_a_namespace_comes_back():
     f = tracehost.function(lambda x: space(x=x + 1, inner=space(n=3)))
-    for x in (A, B):
-        made = f(x)
-        assert type(made) is types.SimpleNamespace
-        assert list(vars(made)) == ["x", "inner"]
-        assert_same(made.x, x + 1)
-        assert made.inner == space(n=3)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (A, B):
+            made = f(x)
+            assert type(made) is types.SimpleNamespace
+            assert list(vars(made)) == ["x", "inner"]
+            assert_same(made.x, x + 1)
+            assert made.inner == space(n=3)
 
 
 def test_a_namespace_of_arrays_and_of_specs():
@@ -221,10 +222,10 @@ def test_a_namespace_of_arrays_and_of_specs():
 
     f = tracehost.function(lambda s: s.x * 2)
     given = space(x=numpy.ones(2, numpy.float32))
-    assert_same(f(given), A * 2)
-    assert isinstance(given.x, numpy.ndarray)
-    assert_same(f(space(x=B)), B * 2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert_same(f(given), A * 2)
+        assert isinstance(given.x, numpy.ndarray)
+        assert_same(f(space(x=B)), B * 2)
     cf = f.get_concrete_function(space(x=tracehost.TensorSpec([None])))
     assert_same(cf(space(x=torch.ones(5))), torch.full((5,), 2.0))
 
@@ -303,8 +304,8 @@ def test_a_field_whose_comparison_changes_the_object_is_read_as_it_is_then():
     current = [None]
     f = tracehost.function(lambda r: r.y + len(r.x))
     first = Record(Word("word"), X)
-    assert_same(f(first), X + 4)
-    second = Record(Word("word"), X * 2)
-    current[0] = second
-    assert_same(f(second), X * 10 + 4)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert_same(f(first), X + 4)
+        second = Record(Word("word"), X * 2)
+        current[0] = second
+        assert_same(f(second), X * 10 + 4)

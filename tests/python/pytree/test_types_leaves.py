@@ -9,7 +9,8 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
-from types_support import traces, with_attributes
+from tracehost.testing import assert_traces
+from types_support import Key, traces, with_attributes
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -72,23 +73,13 @@ def test_attributes_of_a_str_are_guarded():
 
 
 def test_equal_objects_do_not_come_in_each_others_place():
-    class Key:
-        def __init__(self, w):
-            self.w = w
-
-        def __eq__(self, other):
-            return type(other) is Key
-
-        def __hash__(self):
-            return 1
-
     body = lambda x, a, b: x * a.w + b.w  # noqa: E731
     f = tracehost.function(body)
     one, two = Key(torch.tensor(2.0)), Key(torch.tensor(3.0))
-    for _ in range(2):
-        for a, b in ((one, one), (one, two), (two, one), (two, two)):
-            assert_same(f(X, a, b), body(X, a, b))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            for a, b in ((one, one), (one, two), (two, one), (two, two)):
+                assert_same(f(X, a, b), body(X, a, b))
 
 
 REFUSED = {

@@ -6,6 +6,7 @@ import weakref
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 from types_support import traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
@@ -34,13 +35,13 @@ def test_a_tag_is_compared_by_class_and_equality():
 
 def test_values_in_such_an_object_are_not_guarded():
     f = tracehost.function(lambda x, s: x * s.payload)
-    assert f(X, Tagged("a", 2.0)).tolist() == [2.0, 2.0]
-    assert f(X, Tagged("a", 3.0)).tolist() == [2.0, 2.0]
-    same = Tagged("a", 4.0)
-    assert f(X, same).tolist() == [2.0, 2.0]
-    same.payload = 5.0
-    assert f(X, same).tolist() == [2.0, 2.0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(X, Tagged("a", 2.0)).tolist() == [2.0, 2.0]
+        assert f(X, Tagged("a", 3.0)).tolist() == [2.0, 2.0]
+        same = Tagged("a", 4.0)
+        assert f(X, same).tolist() == [2.0, 2.0]
+        same.payload = 5.0
+        assert f(X, same).tolist() == [2.0, 2.0]
 
 
 def test_tensors_in_such_an_object_are_read_again_at_every_call():
@@ -49,18 +50,18 @@ def test_tensors_in_such_an_object_are_read_again_at_every_call():
             self.w = torch.full((2,), value)
 
     f = tracehost.function(lambda x, s: x * s.payload["layers"][0].w)
-    for value in (1.0, 2.0, 3.0):
-        made = Tagged("a", {"layers": [Layer(value)], "note": value})
-        assert f(X, made).tolist() == [value, value]
-        made.payload["layers"][0].w.add_(1)
-        assert f(X, made).tolist() == [value + 1, value + 1]
-        made.payload["layers"][0].w = torch.zeros(2)
-        assert f(X, made).tolist() == [0, 0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (1.0, 2.0, 3.0):
+            made = Tagged("a", {"layers": [Layer(value)], "note": value})
+            assert f(X, made).tolist() == [value, value]
+            made.payload["layers"][0].w.add_(1)
+            assert f(X, made).tolist() == [value + 1, value + 1]
+            made.payload["layers"][0].w = torch.zeros(2)
+            assert f(X, made).tolist() == [0, 0]
     wide = Tagged("a", {"layers": [Layer(1.0)]})
     wide.payload["layers"][0].w = torch.ones(3, 2)
-    assert f(X, wide).shape == (3, 2)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        assert f(X, wide).shape == (3, 2)
 
 
 def test_globals_and_classes_of_such_objects_are_still_guarded():
@@ -77,23 +78,23 @@ def test_the_object_itself_is_not_kept():
     f = tracehost.function(lambda x, s: x * s.payload)
     made = Tagged("a", torch.ones(2))
     gone = weakref.ref(made)
-    f(X, made)
-    f(X, made)
-    del made
-    gc.collect()
-    assert gone() is None
-    assert f(X, Tagged("a", torch.zeros(2))).tolist() == [0, 0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X, made)
+        f(X, made)
+        del made
+        gc.collect()
+        assert gone() is None
+        assert f(X, Tagged("a", torch.zeros(2))).tolist() == [0, 0]
 
 
 def test_in_containers_and_by_name():
     f = tracehost.function(lambda x, tree, *, s: (x * 2, len(tree)))
     a = [Tagged("a"), {"k": Tagged("b")}]
-    assert f(X, a, s=Tagged("c"))[1] == 2
-    f(X, [Tagged("a"), {"k": Tagged("b")}], s=Tagged("c"))
-    assert f.tracing_count() == 1
-    f(X, [Tagged("a"), {"k": Tagged("x")}], s=Tagged("c"))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        assert f(X, a, s=Tagged("c"))[1] == 2
+        f(X, [Tagged("a"), {"k": Tagged("b")}], s=Tagged("c"))
+    with assert_traces(f, 1):
+        f(X, [Tagged("a"), {"k": Tagged("x")}], s=Tagged("c"))
 
 
 def test_the_body_sees_the_object():
@@ -243,9 +244,9 @@ def test_an_equality_that_raises_is_a_new_type():
 
 def test_such_an_object_is_returned_as_the_call_s_own():
     f = tracehost.function(lambda x, s: (s, x))
-    for tag in (Tagged("a"), Tagged("a")):
-        assert f(X, tag)[0] is tag
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for tag in (Tagged("a"), Tagged("a")):
+            assert f(X, tag)[0] is tag
 
 
 def test_the_cause_of_a_retrace_names_the_types():

@@ -11,11 +11,13 @@ import torch
 import torch.utils._pytree as pytree
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 from types_support import (
     AttrsLike,
     Base,
     Derived,
     Frozen,
+    Key,
     OwnMapping,
     Pair,
     Point,
@@ -110,20 +112,20 @@ def vars_of(value):
 def test_results_come_back_as_they_are(name):
     body = RESULTS[name]
     f = tracehost.function(lambda x: body(x * 2))
-    for value in (1.0, 2.0):
-        x = torch.full((2,), value)
-        got, expected = f(x), body(x * 2)
-        assert type(got) is type(expected)
-        assert taken(got) == taken(expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for value in (1.0, 2.0):
+            x = torch.full((2,), value)
+            got, expected = f(x), body(x * 2)
+            assert type(got) is type(expected)
+            assert taken(got) == taken(expected)
 
 
 def test_a_mapping_of_ones_own_is_made_anew():
     f = tracehost.function(lambda x: OwnMapping({"a": x}))
-    for k in range(3):
-        got = f(X * k)
-        assert type(got) is OwnMapping and torch.equal(got["a"], X * k)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in range(3):
+            got = f(X * k)
+            assert type(got) is OwnMapping and torch.equal(got["a"], X * k)
 
 
 # ---- ConcreteFunctions -----------------------------------------------------------------------------
@@ -159,16 +161,6 @@ def test_a_concrete_function_takes_them_and_is_inlined_with_them(name):
 
 
 def test_a_concrete_function_wants_one_object_where_it_was_traced_with_one():
-    class Key:
-        def __init__(self, w):
-            self.w = w
-
-        def __eq__(self, other):
-            return type(other) is Key
-
-        def __hash__(self):
-            return 1
-
     one, two = Key(X), Key(X + 1)
     for wrap in (lambda k: k, lambda k: [k]):
         f = tracehost.function(lambda a, b: tensor_of(a) + tensor_of(b))

@@ -8,6 +8,7 @@ import threading
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 from types_support import traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
@@ -62,16 +63,16 @@ def test_ten_thousand_leaves():
     f = tracehost.function(lambda tree: tree["k"][0] + tree["k"][-1])
     tensors = [torch.full((1,), float(i)) for i in range(10_000)]
     values = {"k": tensors, "n": list(range(10_000)), "d": {str(i): (i,) for i in range(5_000)}}
-    for _ in range(3):
-        assert f(values).item() == 9_999
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            assert f(values).item() == 9_999
     values["n"][5_000] = -1
-    f(values)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        f(values)
     shared = {**values, "k": tensors[:5_000] * 2}
-    f(shared)
-    f(shared)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 1):
+        f(shared)
+        f(shared)
 
 
 def test_huge_strings():

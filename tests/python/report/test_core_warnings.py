@@ -9,6 +9,7 @@ import torch
 import tracehost
 from core_support import place
 from tracehost._reports.words.table import rows as _rows
+from tracehost.testing import assert_traces
 
 
 def recorded(call):
@@ -73,8 +74,8 @@ def test_the_printed_decorators_for_sizes_save_what_they_say():
     for line, saves, traces in printed:
         scope = {"tracehost": tracehost, "torch": torch, "TensorSpec": tracehost.TensorSpec}
         remedied = eval(line.removeprefix("@"), scope)(step)
-        recorded(lambda: calls(remedied))
-        assert remedied.tracing_count() == traces - saves
+        with assert_traces(remedied, traces - saves):
+            recorded(lambda: calls(remedied))
 
 
 def test_a_printed_signature_takes_numbers_containers_and_rests():
@@ -248,8 +249,8 @@ def test_no_decorator_for_objects_of_which_the_body_asks_which_they_are():
     assert "argument 'settings' was another object 4 times (<Settings object>)" in timeless(warning)
     assert "reduce_retracing" not in timeless(warning)
     remedied = tracehost.function(step.python_function, reduce_retracing=True)
-    recorded(lambda: [remedied(torch.ones(2), Settings()) for _ in range(5)])
-    assert remedied.tracing_count() == 5  # indeed
+    with assert_traces(remedied, 5):  # indeed
+        recorded(lambda: [remedied(torch.ones(2), Settings()) for _ in range(5)])
 
 
 def test_a_call_of_clear_is_named():
@@ -309,15 +310,16 @@ def test_a_body_that_raises_does_not_count():
             raise KeyError
         return torch.ones(2) * n
 
-    def calls():
-        for n in range(4):
-            step(n, False)
-            for m in range(5):
-                with pytest.raises(KeyError):
-                    step(n + 100 * m, True)
+    with assert_traces(step, 4):
 
-    assert recorded(calls) == []
-    assert step.tracing_count() == 4
+        def calls():
+            for n in range(4):
+                step(n, False)
+                for m in range(5):
+                    with pytest.raises(KeyError):
+                        step(n + 100 * m, True)
+
+        assert recorded(calls) == []
 
 
 def test_the_lambda_decorated_in_a_loop_is_named():
@@ -468,13 +470,13 @@ def test_reports_and_reset():
     def reported_step(x):
         return x * 2
 
-    reported_step(torch.ones(2)), reported_step(torch.ones(2)), reported_step(torch.ones(3))
-    (row,) = [line for line in tracehost.report().splitlines() if "reported_step" in line]
-    assert re.search(r"\) +3 +1 +2 +0 +2 +33\.3 % +[\d.]+  'x' dimension 0$", row), row
-    tracehost.reset()
-    assert "dimension 0" not in tracehost.report()
-    assert torch.equal(reported_step(torch.ones(2)), torch.full((2,), 2.0))
-    assert reported_step.tracing_count() == 2
+    with assert_traces(reported_step, 2):
+        reported_step(torch.ones(2)), reported_step(torch.ones(2)), reported_step(torch.ones(3))
+        (row,) = [line for line in tracehost.report().splitlines() if "reported_step" in line]
+        assert re.search(r"\) +3 +1 +2 +0 +2 +33\.3 % +[\d.]+  'x' dimension 0$", row), row
+        tracehost.reset()
+        assert "dimension 0" not in tracehost.report()
+        assert torch.equal(reported_step(torch.ones(2)), torch.full((2,), 2.0))
 
 
 def test_the_function_decorated_in_a_loop_is_told_to_be_decorated_once():

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import tracehost_lock as lock
 from conftest import HOST, PYTHON, clean_environment
-from tracehost._reports import frozen
 from tracehost_commands.files import write
+from tracehost_lock import gate
 
 HEAD = """# tracehost lock, version 1
 # Calls may trace these signatures alone where `tracehost run --frozen` runs a program.
@@ -475,7 +475,7 @@ def test_a_lock_that_was_edited_badly(run_host, tmp_path, text, message):
 
 def test_a_lock_that_is_no_text(run_host, tmp_path):
     (tmp_path / "tracehost.lock").write_bytes(b"\xff\xfe")
-    with pytest.raises(lock.LockError, match=r"tracehost.lock:1: this is no text"):
+    with pytest.raises(lock.LockError, match=r"tracehost.lock:1: the file is not UTF-8 text"):
         lock.read(str(tmp_path / "tracehost.lock"))
 
 
@@ -581,15 +581,15 @@ def test_names(qualified, name, file, expected):
     ],
 )
 def test_dynamic_dimensions(wider, signature, dimensions):
-    assert frozen._dynamic_dimensions(wider, signature) == dimensions
+    assert gate._dynamic_dimensions(wider, signature) == dimensions
 
 
 def test_messages_name_the_arguments():
     known = {"(x: float32[8], requires_grad, s='a, b=(', n=1)": 1, "(x: float32[9], s='c', n=2)": 1}
-    assert frozen._difference("(x: float32[8], s='a, b=(', n=1)", known) == (
+    assert gate._difference("(x: float32[8], s='a, b=(', n=1)", known) == (
         "x: float32[8] is not locked, the lock has float32[8], requires_grad"
     )
     many = {f"(n={n})": 1 for n in range(9)}
-    assert frozen._difference("(n=10)", many) == (
+    assert gate._difference("(n=10)", many) == (
         "n=10 is not locked, the lock has 0, 1, 2 or 6 more"
     )

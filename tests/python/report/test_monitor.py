@@ -209,6 +209,30 @@ def test_a_block_with_fewer_fails():
             pass
 
 
+def test_a_failing_test_shows_the_causes(run_host, tmp_path):
+    (tmp_path / "test_step.py").write_text(
+        "import torch, tracehost\n"
+        "from tracehost.testing import assert_traces\n"
+        "def test_step():\n"
+        "    step = tracehost.function(lambda x, n: x * n, name='step')\n"
+        "    with assert_traces(step, 1):\n"
+        "        step(torch.ones(3), 1)\n"
+        "        step(torch.ones(4), 1)\n"
+        "        step(torch.ones(4), 2)\n"
+    )
+    done = run_host("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_step.py")
+    shown = [line[2:].strip() for line in done.stdout.splitlines() if line.startswith("E ")]
+    assert (done.returncode, shown) == (
+        1,
+        [
+            "AssertionError: step (test_step.py:4) was traced 3 times in this block, expected 1:",
+            "1. test_step.py:6: first trace, (x: float32[3], n=1)",
+            "2. test_step.py:7: argument 'x', dimension 0, was 3, is 4",
+            "3. test_step.py:8: argument 'n' was 1, is 2",
+        ],
+    )
+
+
 def test_an_exception_in_the_block_wins():
     f = tracehost.function(lambda x: x * 2)
     with pytest.raises(KeyError), assert_traces(f, 1):

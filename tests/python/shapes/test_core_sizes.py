@@ -6,6 +6,7 @@ import torch.nn.functional as F
 import tracehost
 from core_support import check
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -57,12 +58,12 @@ def test_sizes_drive_python_control_flow():
 
 def test_sizes_in_the_result_are_the_calls_own():
     f = tracehost.function(lambda x: {"n": x.size(0), "shape": x.shape, "x": x * x.size(0)})
-    for n in (3, 4, 3, 4):
-        result = f(torch.ones(n))
-        assert type(result["n"]) is int and result["n"] == n
-        assert type(result["shape"]) is torch.Size and result["shape"] == (n,)
-        assert torch.equal(result["x"], torch.full((n,), float(n)))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (3, 4, 3, 4):
+            result = f(torch.ones(n))
+            assert type(result["n"]) is int and result["n"] == n
+            assert type(result["shape"]) is torch.Size and result["shape"] == (n,)
+            assert torch.equal(result["x"], torch.full((n,), float(n)))
 
 
 def test_iteration_unpacking_and_reversal():
@@ -99,9 +100,9 @@ def test_strides_and_offsets_are_ints():
 
     f = tracehost.function(body)
     wide, narrow = torch.arange(12.0).view(3, 4), torch.arange(12.0).view(4, 3).t()
-    for x in (wide, narrow, wide, narrow):
-        assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in (wide, narrow, wide, narrow):
+            assert torch.equal(f(x), body(x))
 
 
 READS_OF_MEMORY = {
@@ -135,9 +136,10 @@ def test_where_memory_of_the_body_lies_depends_on_strides():
 
     f = tracehost.function(body)
     wide, turned = torch.ones(2, 3), torch.ones(3, 2).t()
-    for x in (wide, turned, wide, turned):
-        assert torch.equal(f(x), body(x))
-    assert not torch.equal(body(wide), body(turned)) and f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in (wide, turned, wide, turned):
+            assert torch.equal(f(x), body(x))
+        assert not torch.equal(body(wide), body(turned))
 
 
 MODULES = {
@@ -168,23 +170,23 @@ def test_torch_modules_that_compute_with_sizes(name, training):
     ours, theirs = make().train(training), make().train(training)
     theirs.load_state_dict(ours.state_dict())
     f = tracehost.function(ours)
-    for call in range(3):
-        x = torch.randn(shape, requires_grad=True)
-        twin = x.detach().clone().requires_grad_()
-        results = []
-        for module, value in ((f, x), (theirs, twin)):
-            torch.manual_seed(5)
-            out = module(value)
-            results.append(out if isinstance(out, torch.Tensor) else out[0])
-        assert torch.equal(results[0], results[1]), call
-        for out in results:
-            (out * torch.arange(out.numel()).view(out.shape)).sum().backward()
-        assert torch.equal(x.grad, twin.grad), call
-        for (key, a), (_, b) in zip(ours.named_parameters(), theirs.named_parameters()):
-            assert a.grad is not None and torch.equal(a.grad, b.grad), (call, key)
-        for (key, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers()):
-            assert torch.equal(a, b), (call, key)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in range(3):
+            x = torch.randn(shape, requires_grad=True)
+            twin = x.detach().clone().requires_grad_()
+            results = []
+            for module, value in ((f, x), (theirs, twin)):
+                torch.manual_seed(5)
+                out = module(value)
+                results.append(out if isinstance(out, torch.Tensor) else out[0])
+            assert torch.equal(results[0], results[1]), call
+            for out in results:
+                (out * torch.arange(out.numel()).view(out.shape)).sum().backward()
+            assert torch.equal(x.grad, twin.grad), call
+            for (key, a), (_, b) in zip(ours.named_parameters(), theirs.named_parameters()):
+                assert a.grad is not None and torch.equal(a.grad, b.grad), (call, key)
+            for (key, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers()):
+                assert torch.equal(a, b), (call, key)
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
@@ -251,9 +253,9 @@ OF_VALUES = [
 @pytest.mark.parametrize("body", OF_VALUES)
 def test_sizes_that_depend_on_values_are_numbers_of_the_graph(body):
     f = tracehost.function(body)
-    for x in (torch.ones(3), torch.tensor([1.0, -1.0, 0.0]), -torch.ones(3)):
-        assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (torch.ones(3), torch.tensor([1.0, -1.0, 0.0]), -torch.ones(3)):
+            assert torch.equal(f(x), body(x))
 
 
 @pytest.mark.parametrize("body", OF_VALUES)
@@ -275,7 +277,7 @@ def test_a_loop_of_python_over_a_size_that_depends_on_values_is_a_trace_for_each
 
 def test_results_whose_size_depends_on_values_come_back_right():
     f = tracehost.function(lambda x: (x[x > 0] * 2, x.nonzero()))
-    for x in (torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]), torch.tensor([-1.0, -1.0])):
-        selected, places = f(x)
-        assert torch.equal(selected, x[x > 0] * 2) and torch.equal(places, x.nonzero())
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]), torch.tensor([-1.0, -1.0])):
+            selected, places = f(x)
+            assert torch.equal(selected, x[x > 0] * 2) and torch.equal(places, x.nonzero())

@@ -7,6 +7,7 @@ import torch
 import tracehost
 from core_support import assert_same, place
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -72,11 +73,11 @@ BODIES = [attend, by_length, of_equal_lengths, arithmetic, masked, in_a_list, ta
 def test_a_growing_context(body):
     state = holder()
     f = tracehost.function(lambda x: body(state, x), reduce_retracing=True)
-    for _ in range(12):
-        assert_same(f(X), body(state, X))
-        grow(state)
     # A trace with the sizes as they were, one with any; `by_length` has two sides of a condition.
-    assert f.tracing_count() == (3 if body is by_length else 2)
+    with assert_traces(f, (3 if body is by_length else 2)):
+        for _ in range(12):
+            assert_same(f(X), body(state, X))
+            grow(state)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda b: b.__name__)
@@ -98,10 +99,10 @@ def test_sizes_in_any_order(body):
 def test_without_reduce_retracing_each_size_is_traced():
     state = holder()
     f = tracehost.function(lambda x: attend(state, x), reduce_retracing=False)
-    for _ in range(4):
-        f(X)
-        grow(state)
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for _ in range(4):
+            f(X)
+            grow(state)
 
 
 def test_sizes_of_arguments_and_captures_together():
@@ -111,11 +112,11 @@ def test_sizes_of_arguments_and_captures_together():
     def f(x):
         return x @ state.keys.T, torch.cat([x, state.keys])
 
-    for n in (2, 3, 5, 4, 6):
-        x = rows(n + 1)
-        assert_same(f(x), (x @ state.keys.T, torch.cat([x, state.keys])))
-        grow(state)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 3, 5, 4, 6):
+            x = rows(n + 1)
+            assert_same(f(x), (x @ state.keys.T, torch.cat([x, state.keys])))
+            grow(state)
 
 
 def test_equal_sizes_that_an_op_needs_become_a_condition():
@@ -152,12 +153,12 @@ def test_a_cache_that_the_body_grows():
 
     model = Decoder().eval()
     f = tracehost.function(model.forward, reduce_retracing=True)
-    with torch.no_grad():
-        mine, eager = Cache(), Cache()
-        for n in (4, 1, 1, 1, 1, 1, 1, 1, 1):
-            assert_same(f(rows(n), mine), model(rows(n), eager))
-        assert_same(mine.keys, eager.keys)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        with torch.no_grad():
+            mine, eager = Cache(), Cache()
+            for n in (4, 1, 1, 1, 1, 1, 1, 1, 1):
+                assert_same(f(rows(n), mine), model(rows(n), eager))
+            assert_same(mine.keys, eager.keys)
 
 
 def test_contiguity_where_two_sizes_may_differ():
@@ -203,11 +204,11 @@ def test_sizes_behind_an_op_that_could_depend_on_values(name):
 def test_gradients_of_captures_of_any_size():
     state = SimpleNamespace(w=rows(2).requires_grad_())
     f = tracehost.function(lambda x: (state.w * x).pow(2).sum(), reduce_retracing=True)
-    for n in (2, 3, 4, 5):
-        state.w = rows(n).requires_grad_()
-        f(X).backward()
-        assert_same(state.w.grad, 2 * state.w.detach() * X * X)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 3, 4, 5):
+            state.w = rows(n).requires_grad_()
+            f(X).backward()
+            assert_same(state.w.grad, 2 * state.w.detach() * X * X)
 
 
 def test_the_size_itself_keeps_one_trace_a_size():
@@ -215,10 +216,10 @@ def test_the_size_itself_keeps_one_trace_a_size():
     f = tracehost.function(
         lambda x: [x * i for i in range(len(state.keys))], reduce_retracing=True, autograph=False
     )
-    for _ in range(4):
-        assert_same(f(X), [X * i for i in range(len(state.keys))])
-        grow(state)
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for _ in range(4):
+            assert_same(f(X), [X * i for i in range(len(state.keys))])
+            grow(state)
 
 
 def test_a_concrete_function_and_an_archive(tmp_path):

@@ -6,6 +6,7 @@ import torch
 import torch._prims_common as prims
 import tracehost
 from tracehost import TensorSpec
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -45,9 +46,9 @@ MADE = {
 @pytest.mark.parametrize("name", MADE)
 def test_of_a_number(name):
     f = tracehost.function(lambda t: layout(MADE[name](int(t))))
-    for n in (2, 3, 1, 2, 3):
-        assert repr(f(torch.tensor(n))) == repr(layout(MADE[name](n)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (2, 3, 1, 2, 3):
+            assert repr(f(torch.tensor(n))) == repr(layout(MADE[name](n)))
 
 
 def test_what_needs_the_answer_is_checked():
@@ -57,9 +58,9 @@ def test_what_needs_the_answer_is_checked():
         return library, {y.stride(): 1}, [10, 20][y.is_contiguous()]
 
     f = tracehost.function(body)
-    for n in (2, 4, 1, 2, 4, 1, 3):
-        assert repr(f(GRID, torch.tensor(n))) == repr(body(GRID, torch.tensor(n)))
-    assert f.tracing_count() == 3  # one size, all columns, and those between
+    with assert_traces(f, 3):  # one size, all columns, and those between
+        for n in (2, 4, 1, 2, 4, 1, 3):
+            assert repr(f(GRID, torch.tensor(n))) == repr(body(GRID, torch.tensor(n)))
 
 
 def test_a_branch_on_the_answer_is_staged():
@@ -86,11 +87,11 @@ def test_of_a_view_that_is_written():
         return part
 
     f = tracehost.function(body)
-    for n in (2, 1, 2, 1, 1):
-        x, y = GRID.clone(), GRID.clone()
-        assert torch.equal(f(x, torch.tensor(n)), body(y, torch.tensor(n)))
-        assert torch.equal(x, y)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 1, 2, 1, 1):
+            x, y = GRID.clone(), GRID.clone()
+            assert torch.equal(f(x, torch.tensor(n)), body(y, torch.tensor(n)))
+            assert torch.equal(x, y)
 
 
 def test_the_offset_of_a_window():
@@ -99,9 +100,9 @@ def test_the_offset_of_a_window():
         return y.storage_offset(), y.shape, y
 
     f = tracehost.function(body)
-    for n in (0, 1, 0, 1):
-        assert repr(f(GRID, torch.tensor(n))) == repr(body(GRID, torch.tensor(n)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (0, 1, 0, 1):
+            assert repr(f(GRID, torch.tensor(n))) == repr(body(GRID, torch.tensor(n)))
 
 
 def test_another_memory_format():
@@ -110,9 +111,9 @@ def test_another_memory_format():
         return images.is_contiguous(memory_format=LAST), images.is_contiguous()
 
     f = tracehost.function(body)
-    for n in (1, 2, 3, 1):
-        assert f(torch.tensor(n)) == body(torch.tensor(n))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1, 2, 3, 1):
+            assert f(torch.tensor(n)) == body(torch.tensor(n))
 
 
 def test_in_a_loop():
@@ -166,10 +167,10 @@ def test_a_stride_that_an_op_takes():
     f = tracehost.function(
         lambda x: torch.as_strided(x, (2, 2), (x.stride(0), 1)), reduce_retracing=True
     )
-    for n in (2, 4, 3, 5):
-        x = torch.arange(1.0 * n * n).view(n, n)
-        assert torch.equal(f(x), x[:2, :2])
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (2, 4, 3, 5):
+            x = torch.arange(1.0 * n * n).view(n, n)
+            assert torch.equal(f(x), x[:2, :2])
 
 
 def test_static_sizes_have_no_node():
@@ -202,10 +203,10 @@ def test_one_size_of_dynamic_sizes(declared):
         {"input_signature": [TensorSpec([None])] * 2} if declared else {"reduce_retracing": True}
     )
     f = tracehost.function(body, **options)
-    for a, b in ((2, 3), (3, 4), (4, 4), (5, 4), (5, 5), (6, 7), (8, 8)):
-        x, y = torch.ones(a), torch.ones(b)
-        assert repr(f(x, y)) == repr(body(x, y))
-    assert f.tracing_count() == (2 if declared else 3)
+    with assert_traces(f, (2 if declared else 3)):
+        for a, b in ((2, 3), (3, 4), (4, 4), (5, 4), (5, 5), (6, 7), (8, 8)):
+            x, y = torch.ones(a), torch.ones(b)
+            assert repr(f(x, y)) == repr(body(x, y))
 
 
 def test_shapes_that_are_broadcast():

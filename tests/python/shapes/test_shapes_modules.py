@@ -8,6 +8,7 @@ import torch.nn.functional as F
 import tracehost
 from shapes_support import backward, check_sizes, same
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore:.*nested tensor"
@@ -121,22 +122,22 @@ def test_a_module_is_dynamic(name, training):
     ours = make().train(training)
     theirs = copy.deepcopy(ours)
     f = tracehost.function(lambda x: call(ours, x), reduce_retracing=True)
-    for shape in shapes:
-        x = torch.randn(shape, requires_grad=True)
-        twin = x.detach().clone().requires_grad_()
-        torch.manual_seed(5)
-        got = f(x)
-        torch.manual_seed(5)
-        wanted = call(theirs, twin)
-        assert same(got, wanted), shape
-        backward(got)
-        backward(wanted)
-        assert torch.equal(x.grad, twin.grad), shape
-        for (key, a), (_, b) in zip(ours.named_parameters(), theirs.named_parameters()):
-            assert torch.equal(a.grad, b.grad), (shape, key)
-        for (key, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers()):
-            assert torch.equal(a, b), (shape, key)
-    assert f.tracing_count() == traces
+    with assert_traces(f, traces):
+        for shape in shapes:
+            x = torch.randn(shape, requires_grad=True)
+            twin = x.detach().clone().requires_grad_()
+            torch.manual_seed(5)
+            got = f(x)
+            torch.manual_seed(5)
+            wanted = call(theirs, twin)
+            assert same(got, wanted), shape
+            backward(got)
+            backward(wanted)
+            assert torch.equal(x.grad, twin.grad), shape
+            for (key, a), (_, b) in zip(ours.named_parameters(), theirs.named_parameters()):
+                assert torch.equal(a.grad, b.grad), (shape, key)
+            for (key, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers()):
+                assert torch.equal(a, b), (shape, key)
 
 
 @pytest.mark.parametrize("layers", [1, 3])

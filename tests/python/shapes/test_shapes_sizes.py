@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 import tracehost
 from shapes_support import check_sizes, same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -231,10 +232,13 @@ def test_what_is_printed_makes_no_size_exact(capsys):
         print(x.shape[0], x.shape)
         return x * 2
 
-    for n in (3, 4, 5):
-        f(torch.ones(n, 2))
-    assert capsys.readouterr().out.splitlines() == ["3 torch.Size([3, 2])", "4 torch.Size([4, 2])"]
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (3, 4, 5):
+            f(torch.ones(n, 2))
+        assert capsys.readouterr().out.splitlines() == [
+            "3 torch.Size([3, 2])",
+            "4 torch.Size([4, 2])",
+        ]
 
 
 @pytest.mark.parametrize("text", [str, repr, lambda n: f"{n}", lambda n: f"{n:d}", "{}".format])
@@ -268,11 +272,11 @@ def test_a_module_may_note_a_size():
 
     net = Net()
     f = tracehost.function(net, reduce_retracing=True)
-    for n in (3, 4, 5, 6):
-        x = torch.randn(n, 2)
-        assert torch.equal(f(x), x * n)
-        assert type(net.rows) is int and net.rows == n
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in (3, 4, 5, 6):
+            x = torch.randn(n, 2)
+            assert torch.equal(f(x), x * n)
+            assert type(net.rows) is int and net.rows == n
 
 
 def declared(body, shape=(None, 4)):
@@ -284,10 +288,10 @@ def test_declared_sizes_are_one_trace():
         return x.view(x.shape[0], 2, -1), x.shape, x * x.stride(0)
 
     f = declared(body)
-    for n in (8, 3, 1, 5):
-        x = torch.randn(n, 4)
-        assert same(f(x), body(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (8, 3, 1, 5):
+            x = torch.randn(n, 4)
+            assert same(f(x), body(x))
 
 
 READS_OF_A_SIZE = [
@@ -336,7 +340,7 @@ def test_a_size_that_equals_one_computed_from_it():
 
     spec = tracehost.TensorSpec([None, None])
     f = tracehost.function(body, input_signature=[spec, spec])
-    for rows, columns in ((2, 3), (2, 5), (4, 3), (1, 6)):
-        i, m = torch.randn(rows, columns), torch.randn(columns, rows)
-        assert same(f(i, m), body(i, m))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for rows, columns in ((2, 3), (2, 5), (4, 3), (1, 6)):
+            i, m = torch.randn(rows, columns), torch.randn(columns, rows)
+            assert same(f(i, m), body(i, m))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -53,9 +54,13 @@ def test_behind_a_check_the_sizes_are_known():
         return len(parts), torch.stack(parts).shape[0]
 
     f = tracehost.function(body)
-    for x in (torch.tensor([1.0, -1, 2]), torch.tensor([3.0, 4, -5]), torch.tensor([1.0, 2, 3])):
-        assert f(x) == body(x)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in (
+            torch.tensor([1.0, -1, 2]),
+            torch.tensor([3.0, 4, -5]),
+            torch.tensor([1.0, 2, 3]),
+        ):
+            assert f(x) == body(x)
 
 
 def test_too_many_sizes_run_as_plain_python_with_a_warning_for_the_line():
@@ -78,10 +83,10 @@ def test_a_list_of_a_tensor_whose_size_depends_on_values():
         return [i * 2 for i in x.nonzero().flatten().tolist()]
 
     f = tracehost.function(body)
-    for values in ([1, 0, 2], [0, 0, 0], [1, 2, 3], [0, 4, 5], [7, 0, 0]):
-        x = torch.tensor(values)
-        assert f(x) == body(x)
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for values in ([1, 0, 2], [0, 0, 0], [1, 2, 3], [0, 4, 5], [7, 0, 0]):
+            x = torch.tensor(values)
+            assert f(x) == body(x)
 
 
 def test_reads_that_are_errors_reject():

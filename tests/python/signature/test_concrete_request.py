@@ -11,6 +11,7 @@ import tracehost
 from python_versions import ONE_BELOW_CLASSMETHOD
 from torch import nn
 from tracehost import TensorSpec
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -59,11 +60,11 @@ def test_a_tensor_is_taken_for_its_signature(tensor):
 
 def test_specs_and_tensors_share():  # row 1.42
     f = tracehost.function(lambda x: x * 2)
-    one = f.get_concrete_function(TensorSpec([2]))
-    assert f.get_concrete_function(torch.ones(2)) is one
-    assert f.get_concrete_function(TensorSpec([2])) is one
-    assert f.get_concrete_function(TensorSpec([3])) is not one
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        one = f.get_concrete_function(TensorSpec([2]))
+        assert f.get_concrete_function(torch.ones(2)) is one
+        assert f.get_concrete_function(TensorSpec([2])) is one
+        assert f.get_concrete_function(TensorSpec([3])) is not one
 
 
 def test_values_and_specs_at_any_depth():  # rows 1.41, 2.71
@@ -96,12 +97,12 @@ def test_one_spec_twice_is_two_tensors_and_a_tensor_twice_is_one():
 
 def test_open_sizes_serve_all():  # rows 3.10, 3.12, 6.11
     f = tracehost.function(lambda x, y: x @ y)
-    f.get_concrete_function(TensorSpec([None, 3]), TensorSpec([3, None]))
-    for n, m in ((1, 1), (4, 2), (0, 5)):
-        x, y = torch.randn(n, 3), torch.randn(3, m)
-        result, hit = served(f, x, y)
-        assert hit and torch.equal(result, x @ y)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f.get_concrete_function(TensorSpec([None, 3]), TensorSpec([3, None]))
+        for n, m in ((1, 1), (4, 2), (0, 5)):
+            x, y = torch.randn(n, 3), torch.randn(3, m)
+            result, hit = served(f, x, y)
+            assert hit and torch.equal(result, x @ y)
 
 
 def test_the_most_specific_serves_and_a_wide_one_serves_narrow_requests():  # row 3.12
@@ -112,9 +113,9 @@ def test_the_most_specific_serves_and_a_wide_one_serves_narrow_requests():  # ro
     assert f.get_concrete_function(torch.ones(3, 2)) is narrow
     assert f.get_concrete_function(torch.ones(3, 3)) is wide
     g = tracehost.function(lambda x: x * 2)
-    wide = g.get_concrete_function(TensorSpec([None, None]))
-    assert g.get_concrete_function(TensorSpec([None, 2])) is wide
-    assert g.tracing_count() == 1
+    with assert_traces(g, 1):
+        wide = g.get_concrete_function(TensorSpec([None, None]))
+        assert g.get_concrete_function(TensorSpec([None, 2])) is wide
 
 
 @pytest.mark.parametrize(
@@ -128,15 +129,15 @@ def test_the_most_specific_serves_and_a_wide_one_serves_narrow_requests():  # ro
 )
 def test_sizes_are_chosen_so_that_the_body_runs(body, shapes):
     f = tracehost.function(body)
-    f.get_concrete_function(*map(TensorSpec, shapes))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f.get_concrete_function(*map(TensorSpec, shapes))
 
 
 def test_the_first_error_is_reported():
     f = tracehost.function(lambda x, y: x @ y)
-    with pytest.raises(RuntimeError, match=r"\(127x3 and 5x131\)"):
-        f.get_concrete_function(TensorSpec([None, 3]), TensorSpec([5, None]))
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with pytest.raises(RuntimeError, match=r"\(127x3 and 5x131\)"):
+            f.get_concrete_function(TensorSpec([None, 3]), TensorSpec([5, None]))
 
 
 class Net(nn.Module):
@@ -273,9 +274,9 @@ def test_from_many_threads_one_object():  # row 1.44
 @pytest.mark.filterwarnings("error::tracehost.RetraceWarning")
 def test_requests_do_not_count_for_the_detector():  # row 1.46
     f = tracehost.function(lambda x, n: x * n)
-    for n in range(8):
-        f.get_concrete_function(TensorSpec([]), n)
-    assert f.tracing_count() == 8
+    with assert_traces(f, 8):
+        for n in range(8):
+            f.get_concrete_function(TensorSpec([]), n)
 
 
 def test_the_arguments_have_to_fit():  # row 1.43
@@ -290,11 +291,12 @@ def test_a_declared_function_needs_no_arguments():  # rows 1.43, 5.28
     f = tracehost.function(
         lambda x, n=2, *, flag=True: x * n if flag else x, input_signature=[TensorSpec([None])]
     )
-    one = f.get_concrete_function()
-    assert f.get_concrete_function(TensorSpec([None])) is one
-    assert f.get_concrete_function(TensorSpec([5])) is one
-    assert f.get_concrete_function(torch.ones(7)) is one
-    assert served(f, torch.ones(3))[1] and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        one = f.get_concrete_function()
+        assert f.get_concrete_function(TensorSpec([None])) is one
+        assert f.get_concrete_function(TensorSpec([5])) is one
+        assert f.get_concrete_function(torch.ones(7)) is one
+        assert served(f, torch.ones(3))[1]
     with pytest.raises(tracehost.SignatureError) as error:
         f.get_concrete_function(TensorSpec([2], torch.int64))
     assert "argument 'x': expected TensorSpec(shape=(None,)" in str(error.value)
@@ -320,12 +322,13 @@ def test_methods_know_their_instance():  # row 6.01
             return x * cls.k
 
     m = Model()
-    cf = m.call.get_concrete_function(TensorSpec([None]))
-    assert cf(torch.ones(2)).tolist() == [3.0, 3.0]
-    assert m.call.get_concrete_function(torch.ones(4)) is cf
-    of_class = Model.call.get_concrete_function(m, TensorSpec([2]))  # another Function
-    assert of_class(torch.ones(2)).tolist() == [3.0, 3.0]
-    assert m.call(torch.ones(1)).item() == 3.0 and m.call.tracing_count() == 1
+    with assert_traces(m.call, 1):
+        cf = m.call.get_concrete_function(TensorSpec([None]))
+        assert cf(torch.ones(2)).tolist() == [3.0, 3.0]
+        assert m.call.get_concrete_function(torch.ones(4)) is cf
+        of_class = Model.call.get_concrete_function(m, TensorSpec([2]))  # another Function
+        assert of_class(torch.ones(2)).tolist() == [3.0, 3.0]
+        assert m.call(torch.ones(1)).item() == 3.0
     of_no_class = (Model,) if ONE_BELOW_CLASSMETHOD else ()
     made = Model.make.get_concrete_function(*of_no_class, TensorSpec([]))
     assert made(torch.ones(())).item() == 3.0
@@ -397,15 +400,17 @@ def test_an_evicted_one_is_let_go():
 
 def test_reduce_retracing_takes_requested_traces_into_account():  # row 3.20
     f = tracehost.function(lambda x: x * 2, reduce_retracing=True)
-    f.get_concrete_function(TensorSpec([2]))
-    f(torch.ones(3))
-    assert f.tracing_count() == 2 and served(f, torch.ones(4))[1]
+    with assert_traces(f, 2):
+        f.get_concrete_function(TensorSpec([2]))
+        f(torch.ones(3))
+        assert served(f, torch.ones(4))[1]
 
 
 def test_warm_up_traces_ahead():
     f = tracehost.function(lambda x, n=1: x * n)
-    made = f.warm_up(TensorSpec([2]), (TensorSpec([3]), 2), {"x": TensorSpec([4]), "n": 3})
-    assert [cf.name for cf in made] == ["<lambda>"] * 3 and f.tracing_count() == 3
+    with assert_traces(f, 3):
+        made = f.warm_up(TensorSpec([2]), (TensorSpec([3]), 2), {"x": TensorSpec([4]), "n": 3})
+        assert [cf.name for cf in made] == ["<lambda>"] * 3
     assert served(f, torch.ones(2))[1]
     assert served(f, torch.ones(3), 2)[1]
     assert served(f, torch.ones(4), n=3)[1]

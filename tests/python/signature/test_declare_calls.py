@@ -7,6 +7,7 @@ import tracehost
 from declare_support import SCALAR, S, declared, rejection, spec
 from tracehost import SignatureError, TensorSpec
 from tracehost._arguments import signature as _signature
+from tracehost.testing import assert_traces
 
 
 @pytest.fixture(autouse=True)
@@ -28,50 +29,50 @@ def test_one_trace_serves_all_sizes():
 
 def test_a_shape_of_none_is_one_trace_a_rank():
     f = declared(TensorSpec(None))
-    for shape in ((), (2,), (3,), (2, 2), (3, 1)):
-        x = torch.randn(shape)
-        assert torch.equal(f(x), x * 2)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for shape in ((), (2,), (3,), (2, 2), (3, 1)):
+            x = torch.randn(shape)
+            assert torch.equal(f(x), x * 2)
 
 
 def test_what_is_not_in_a_spec_is_one_trace_each():
     f = declared(S)
-    f(torch.ones(2))
-    f(torch.ones(3, requires_grad=True))
-    f(torch.ones(4, requires_grad=True))
-    assert f.tracing_count() == 2
-    with torch.no_grad():
-        f(torch.ones(5))
-    assert f.tracing_count() == 3
+    with assert_traces(f, 2):
+        f(torch.ones(2))
+        f(torch.ones(3, requires_grad=True))
+        f(torch.ones(4, requires_grad=True))
+    with assert_traces(f, 1):
+        with torch.no_grad():
+            f(torch.ones(5))
 
 
 def test_gradients_at_another_size_than_the_traces():
     f = declared(S, SCALAR, func=lambda x, w: (x * w).exp().sum())
-    for n in (2, 5):
-        x, w = torch.randn(n, requires_grad=True), torch.tensor(0.5, requires_grad=True)
-        expected = torch.autograd.grad((x * w).exp().sum(), [x, w])
-        got = torch.autograd.grad(f(x, w), [x, w])
-        assert all(torch.equal(a, b) for a, b in zip(got, expected))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (2, 5):
+            x, w = torch.randn(n, requires_grad=True), torch.tensor(0.5, requires_grad=True)
+            expected = torch.autograd.grad((x * w).exp().sum(), [x, w])
+            got = torch.autograd.grad(f(x, w), [x, w])
+            assert all(torch.equal(a, b) for a, b in zip(got, expected))
 
 
 def test_the_same_tensor_twice():
     f = declared(S, S, func=lambda x, y: x + y)
-    for n in (2, 3):
-        x = torch.randn(n)
-        assert torch.equal(f(x, x), x + x)
-    assert f.tracing_count() == 1
-    f(torch.ones(2), torch.ones(2))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        for n in (2, 3):
+            x = torch.randn(n)
+            assert torch.equal(f(x, x), x + x)
+    with assert_traces(f, 1):
+        f(torch.ones(2), torch.ones(2))
 
 
 def test_the_same_tensor_for_specs_of_which_one_is_exact():
     f = declared(S, TensorSpec([2]), func=lambda x, y: x.sum() + y.sum())
     two, three = torch.ones(2), torch.ones(3)
-    assert f(two, two).item() == 4
-    assert f(three, two).item() == 5
-    assert f(torch.ones(4), two).item() == 6
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert f(two, two).item() == 4
+        assert f(three, two).item() == 5
+        assert f(torch.ones(4), two).item() == 6
     assert rejection(f, three, three) == f"argument 'y': expected {spec('(2,)')}, got float32[3]"
 
 
@@ -85,12 +86,13 @@ def test_a_hit_does_not_ask_the_declaration(monkeypatch):
     )
     f = declared(S, SCALAR, func=lambda x, y: x * y)
     x, y = torch.ones(2), torch.ones(())
-    for _ in range(3):
-        f(x, y)
-    assert len(asked) == 1
-    assert f(x, 2.0).tolist() == [2.0, 2.0]  # a number makes a tensor at each call
-    assert f(x, 3.0).tolist() == [3.0, 3.0]
-    assert len(asked) == 3 and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            f(x, y)
+        assert len(asked) == 1
+        assert f(x, 2.0).tolist() == [2.0, 2.0]  # a number makes a tensor at each call
+        assert f(x, 3.0).tolist() == [3.0, 3.0]
+        assert len(asked) == 3
 
 
 def test_reduce_retracing_changes_nothing():
@@ -99,9 +101,9 @@ def test_reduce_retracing_changes_nothing():
         input_signature=[S, TensorSpec([2])],
         reduce_retracing=True,
     )
-    for n in (1, 2, 3):
-        assert f(torch.ones(n), torch.ones(2)).item() == n + 2
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1, 2, 3):
+            assert f(torch.ones(n), torch.ones(2)).item() == n + 2
     with pytest.raises(SignatureError):
         f(torch.ones(1), torch.ones(3))
 
@@ -109,29 +111,29 @@ def test_reduce_retracing_changes_nothing():
 def test_arguments_by_keyword():
     f = declared(S, S, func=lambda x, y: x - y)
     a, b = torch.tensor([5.0]), torch.tensor([3.0])
-    for call in (
-        lambda: f(a, b),
-        lambda: f(a, y=b),
-        lambda: f(y=b, x=a),
-        lambda: f(y=[3.0], x=[5]),
-    ):
-        assert call().tolist() == [2.0]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in (
+            lambda: f(a, b),
+            lambda: f(a, y=b),
+            lambda: f(y=b, x=a),
+            lambda: f(y=[3.0], x=[5]),
+        ):
+            assert call().tolist() == [2.0]
 
 
 def test_wrong_arity_has_python_s_words():
     f = declared(S, S, func=lambda x, y: x + y)
     x = torch.ones(1)
-    for call, text in (
-        (lambda: f(x), "missing a required argument: 'y'"),
-        (lambda: f(x, x, x), "too many positional arguments"),
-        (lambda: f(x, x, z=x), "got an unexpected keyword argument 'z'"),
-        (lambda: f(x, x, x=x), "multiple values for argument 'x'"),
-    ):
-        with pytest.raises(TypeError) as caught:
-            call()
-        assert type(caught.value) is TypeError and str(caught.value) == f"<lambda>() {text}"
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        for call, text in (
+            (lambda: f(x), "missing a required argument: 'y'"),
+            (lambda: f(x, x, x), "too many positional arguments"),
+            (lambda: f(x, x, z=x), "got an unexpected keyword argument 'z'"),
+            (lambda: f(x, x, x=x), "multiple values for argument 'x'"),
+        ):
+            with pytest.raises(TypeError) as caught:
+                call()
+            assert type(caught.value) is TypeError and str(caught.value) == f"<lambda>() {text}"
 
 
 # -- tensors ---------------------------------------------------------------------------------------
@@ -140,23 +142,23 @@ def test_wrong_arity_has_python_s_words():
 def test_tensors_are_never_cast():
     f = declared(TensorSpec([None, 3]))
     expected = f"argument 'x': expected {spec('(None, 3)')}, got "
-    assert rejection(f, torch.ones(2, 4)) == expected + "float32[2, 4]"
-    assert rejection(f, torch.ones(3)) == expected + "float32[3]"
-    assert rejection(f, torch.ones(2, 3, dtype=torch.float64)) == expected + "float64[2, 3]"
-    assert rejection(f, torch.ones(1, 4, requires_grad=True)) == (
-        expected + "float32[1, 4], requires_grad"
-    )
-    assert rejection(f, torch.nn.Parameter(torch.ones(4))) == (
-        expected + "Parameter float32[4], requires_grad"
-    )
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        assert rejection(f, torch.ones(2, 4)) == expected + "float32[2, 4]"
+        assert rejection(f, torch.ones(3)) == expected + "float32[3]"
+        assert rejection(f, torch.ones(2, 3, dtype=torch.float64)) == expected + "float64[2, 3]"
+        assert rejection(f, torch.ones(1, 4, requires_grad=True)) == (
+            expected + "float32[1, 4], requires_grad"
+        )
+        assert rejection(f, torch.nn.Parameter(torch.ones(4))) == (
+            expected + "Parameter float32[4], requires_grad"
+        )
 
 
 def test_a_device_is_checked_and_converted_to():
     f = declared(TensorSpec([None], device="meta"))
-    assert f([1.0, 2.0]).device.type == "meta"
-    assert f(torch.ones(3, device="meta")).device.type == "meta"
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f([1.0, 2.0]).device.type == "meta"
+        assert f(torch.ones(3, device="meta")).device.type == "meta"
     what = spec("(None,)", device="device='meta', ")
     assert rejection(f, torch.ones(2)) == f"argument 'x': expected {what}, got float32[2], cpu"
     assert rejection(declared(TensorSpec([None], device="cpu")), torch.ones(2, device="meta")) == (
@@ -177,11 +179,11 @@ def test_a_rejected_call_leaves_the_traceback_at_the_call():
 
 def test_nested_values():
     f = declared((S, [S]), {"k": S}, func=lambda pair, d: pair[0] + pair[1][0] + d["k"])
-    for n in (1, 2):
-        x = torch.ones(n)
-        assert f((x, [x + 1]), {"k": x + 2}).tolist() == [6.0] * n
-        assert f((x, [[1.0] * n]), {"k": np.ones(n)}).tolist() == [3.0] * n
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1, 2):
+            x = torch.ones(n)
+            assert f((x, [x + 1]), {"k": x + 2}).tolist() == [6.0] * n
+            assert f((x, [[1.0] * n]), {"k": np.ones(n)}).tolist() == [3.0] * n
     assert rejection(f, (x, ["a"]), {"k": x}) == (
         f"argument 'pair[1][0]': expected {spec('(None,)')}, got 'a': str can't be a tensor"
     )
@@ -225,9 +227,9 @@ def test_a_dict_has_its_keys(value, got):
 def test_the_order_of_keys_is_the_declared_one():
     f = declared({"a": SCALAR, "b": SCALAR}, func=lambda d: next(iter(d.values())))
     one, two = torch.tensor(1.0), torch.tensor(2.0)
-    assert f({"a": one, "b": two}).item() == 1
-    assert f({"b": two, "a": one}).item() == 1
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f({"a": one, "b": two}).item() == 1
+        assert f({"b": two, "a": one}).item() == 1
 
 
 # -- parameters without a spec -----------------------------------------------------------------------
@@ -236,13 +238,13 @@ def test_the_order_of_keys_is_the_declared_one():
 def test_a_parameter_without_a_spec_is_its_default():
     f = declared(S, func=lambda x, k=2, *, mode="sum": getattr(x * k, mode)())
     x = torch.ones(3)
-    assert [f(x).item(), f(x, 2).item(), f(x, k=2, mode="sum").item()] == [6.0] * 3
-    why = "(its default: input_signature has no spec for it)"
-    assert rejection(f, x, 3) == f"argument 'k': expected 2 {why}, got 3"
-    assert rejection(f, x, 2.0) == f"argument 'k': expected 2 {why}, got 2.0"
-    assert rejection(f, x, torch.tensor(2)) == f"argument 'k': expected 2 {why}, got int64[]"
-    assert rejection(f, x, mode="mean") == f"argument 'mode': expected 'sum' {why}, got 'mean'"
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert [f(x).item(), f(x, 2).item(), f(x, k=2, mode="sum").item()] == [6.0] * 3
+        why = "(its default: input_signature has no spec for it)"
+        assert rejection(f, x, 3) == f"argument 'k': expected 2 {why}, got 3"
+        assert rejection(f, x, 2.0) == f"argument 'k': expected 2 {why}, got 2.0"
+        assert rejection(f, x, torch.tensor(2)) == f"argument 'k': expected 2 {why}, got int64[]"
+        assert rejection(f, x, mode="mean") == f"argument 'mode': expected 'sum' {why}, got 'mean'"
 
 
 @pytest.mark.parametrize(
@@ -262,18 +264,19 @@ def test_a_parameter_without_a_spec_is_its_default():
 def test_what_an_equal_default_is(default, same, other):
     f = declared(S, func=lambda x, k=default: x + 1)
     x = torch.ones(1)
-    f(x)
-    f(x, same)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(x)
+        f(x, same)
     rejection(f, x, other)
 
 
 def test_a_default_that_is_a_tensor_stands_for_its_dtype_and_shape():
     f = declared(S, func=lambda x, w=torch.ones(2): x.sum() * w)
     x = torch.ones(3)
-    assert f(x).tolist() == [3.0, 3.0] and f(x, torch.zeros(2)).tolist() == [0.0, 0.0]
-    # The default itself is also reached by a path: a trace of its own.
-    assert f(x, [1, 2]).tolist() == [3.0, 6.0] and f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert f(x).tolist() == [3.0, 3.0] and f(x, torch.zeros(2)).tolist() == [0.0, 0.0]
+        # The default itself is also reached by a path: a trace of its own.
+        assert f(x, [1, 2]).tolist() == [3.0, 6.0]
     assert (
         rejection(f, x, torch.ones(3)) == f"argument 'w': expected {spec('(2,)')}, got float32[3]"
     )
@@ -306,16 +309,17 @@ def test_an_error_in_a_user_s_eq_passes_through():
 def test_nothing_is_checked_where_functions_run_eagerly():
     f = declared(TensorSpec([2]))
     tracehost.run_functions_eagerly(True)
-    try:
-        assert f(3) == 6 and f("a") == "aa" and f(torch.ones(3)).tolist() == [2.0] * 3
-    finally:
-        tracehost.run_functions_eagerly(False)
-    rejection(f, "a")
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        try:
+            assert f(3) == 6 and f("a") == "aa" and f(torch.ones(3)).tolist() == [2.0] * 3
+        finally:
+            tracehost.run_functions_eagerly(False)
+        rejection(f, "a")
 
 
 def test_no_warning_for_any_number_of_sizes(recwarn):
     f = declared(S)
-    for n in range(1, 12):
-        f(torch.ones(n))
-    assert f.tracing_count() == 1 and not len(recwarn)
+    with assert_traces(f, 1):
+        for n in range(1, 12):
+            f(torch.ones(n))
+        assert not len(recwarn)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from tracehost import SignatureError, TensorSpec
+from tracehost.testing import assert_traces
 
 S = TensorSpec([None])
 
@@ -22,9 +23,9 @@ def test_values_are_converted_and_the_call_is_inlined():
     def outer(x):
         return inner(x) + inner(x, scale=3) + inner([1.0])
 
-    for _ in range(2):
-        assert outer(torch.ones(2)).tolist() == [7.0, 7.0]
-    assert outer.tracing_count() == 1
+    with assert_traces(outer, 1):
+        for _ in range(2):
+            assert outer(torch.ones(2)).tolist() == [7.0, 7.0]
     after = inner.stats()
     assert after["inlined"] - before["inlined"] == 3 and after["traces"] == before["traces"]
 
@@ -46,19 +47,19 @@ def test_values_are_converted_and_the_call_is_inlined():
 )
 def test_what_does_not_fit_is_rejected(value, text):
     outer = tracehost.function(lambda x: inner(x))
-    with pytest.raises(SignatureError) as caught:
-        outer(value)
-    assert str(caught.value) == text
-    assert outer.tracing_count() == 0
+    with assert_traces(outer, 0):
+        with pytest.raises(SignatureError) as caught:
+            outer(value)
+        assert str(caught.value) == text
 
 
 def test_exact_sizes_are_checked_in_a_trace():
     exact = tracehost.function(lambda x: x + 1, input_signature=[TensorSpec([2])])
     outer = tracehost.function(lambda x: exact(x) * 2)
-    assert outer(torch.ones(2)).tolist() == [4.0, 4.0]
-    with pytest.raises(SignatureError, match=r"got float32\[3\]$"):
-        outer(torch.ones(3))
-    assert outer.tracing_count() == 1
+    with assert_traces(outer, 1):
+        assert outer(torch.ones(2)).tolist() == [4.0, 4.0]
+        with pytest.raises(SignatureError, match=r"got float32\[3\]$"):
+            outer(torch.ones(3))
 
 
 def test_arity_and_defaults_in_a_trace():

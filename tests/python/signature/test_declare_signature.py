@@ -11,6 +11,7 @@ import pytest
 import torch
 import tracehost
 from tracehost import TensorSpec
+from tracehost.testing import assert_traces
 
 S = TensorSpec([None])
 HERE = "test_declare_signature.py"
@@ -132,16 +133,16 @@ def test_the_declaration_is_a_copy():
 def test_specs_left_over_go_to_args():
     f = tracehost.function(step, input_signature=[S, TensorSpec([]), S, S])
     x, t = torch.ones(2), torch.tensor(3.0)
-    assert f(x, t, x, x).tolist() == [5.0, 5.0]
-    for n, text in (
-        (0, "step() missing a required argument: 'rest_0'"),
-        (1, "step() missing a required argument: 'rest_1'"),
-        (3, "step() too many positional arguments"),
-    ):
-        with pytest.raises(TypeError) as caught:
-            f(x, t, *[x] * n)
-        assert str(caught.value) == text
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(x, t, x, x).tolist() == [5.0, 5.0]
+        for n, text in (
+            (0, "step() missing a required argument: 'rest_0'"),
+            (1, "step() missing a required argument: 'rest_1'"),
+            (3, "step() too many positional arguments"),
+        ):
+            with pytest.raises(TypeError) as caught:
+                f(x, t, *[x] * n)
+            assert str(caught.value) == text
 
 
 def test_args_without_specs_take_nothing():
@@ -190,14 +191,16 @@ class Methods:
 
 def test_self_and_cls_are_skipped():
     m = Methods()
-    for method in (m.method, functools.partial(Methods.method, m), m.of_class, Methods.above):
-        assert method(torch.ones(2)).tolist() == [3.0, 3.0]
-        assert method(torch.ones(1)).tolist() == [3.0]
-        assert method([1, 2]).tolist() == [3.0, 6.0]
-        with pytest.raises(tracehost.SignatureError, match="^argument 'x': expected TensorSpec"):
-            method(torch.ones(1, 1))
-    assert Methods.method.tracing_count() == m.method.tracing_count() == 1
-    assert m.of_class.__func__.tracing_count() == 1
+    with assert_traces(m.of_class.__func__, 1):
+        for method in (m.method, functools.partial(Methods.method, m), m.of_class, Methods.above):
+            assert method(torch.ones(2)).tolist() == [3.0, 3.0]
+            assert method(torch.ones(1)).tolist() == [3.0]
+            assert method([1, 2]).tolist() == [3.0, 6.0]
+            with pytest.raises(
+                tracehost.SignatureError, match="^argument 'x': expected TensorSpec"
+            ):
+                method(torch.ones(1, 1))
+        assert Methods.method.tracing_count() == m.method.tracing_count() == 1
     assert m.alone([1.0]).tolist() == [2.0] and Methods.alone([1.0]).tolist() == [2.0]
     assert m.value.tolist() == [3.0]
 
@@ -220,16 +223,16 @@ def test_partials_declare_what_they_leave():
     g = tracehost.function(functools.partial(f, 3.0), input_signature=[S])
     assert g(torch.ones(1)).tolist() == [4.0]
     h = tracehost.function(functools.partial(f, 3.0, k=5.0), input_signature=[S])
-    assert h(torch.ones(1)).tolist() == [8.0] and h(torch.ones(2)).tolist() == [8.0, 8.0]
-    assert h.tracing_count() == 1
+    with assert_traces(h, 1):
+        assert h(torch.ones(1)).tolist() == [8.0] and h(torch.ones(2)).tolist() == [8.0, 8.0]
 
 
 def test_a_module_is_declared_by_its_forward():
     layer = torch.nn.Linear(2, 3)
     f = tracehost.function(layer, input_signature=[TensorSpec([None, 2])])
     x = torch.randn(4, 2)
-    assert torch.equal(f(x), layer(x)) and torch.equal(f(input=x[:1]), layer(x[:1]))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(x), layer(x)) and torch.equal(f(input=x[:1]), layer(x[:1]))
     with pytest.raises(tracehost.SignatureError, match="^argument 'input': "):
         f(torch.randn(4, 3))
 

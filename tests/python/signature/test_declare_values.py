@@ -8,6 +8,7 @@ import torch
 import tracehost
 from declare_support import SCALAR, S, declared, rejection, spec
 from tracehost import TensorSpec
+from tracehost.testing import assert_traces
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +60,12 @@ ACCEPTED = [
 @pytest.mark.parametrize("value, dtype", ACCEPTED, ids=lambda v: str(v).replace("\n", ""))
 def test_values_that_are_converted(value, dtype):
     f = declared(TensorSpec(None, dtype), func=lambda x: x.clone())
-    got = f(value)
-    expected = torch.tensor(np.array(value).tolist(), dtype=dtype).reshape(np.shape(value))
-    assert got.dtype is dtype and got.shape == expected.shape and torch.equal(got, expected)
-    again = f(value)
-    assert torch.equal(again, expected) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        got = f(value)
+        expected = torch.tensor(np.array(value).tolist(), dtype=dtype).reshape(np.shape(value))
+        assert got.dtype is dtype and got.shape == expected.shape and torch.equal(got, expected)
+        again = f(value)
+        assert torch.equal(again, expected)
 
 
 REFUSED = [
@@ -146,8 +148,13 @@ def test_defaults_are_converted_at_each_call():
         return x.add_(1)
 
     f = tracehost.function(count, input_signature=[SCALAR])
-    assert [f().item(), f().item(), f(4.0).item(), f(x=torch.tensor(5.0)).item()] == [1, 1, 5, 6]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert [f().item(), f().item(), f(4.0).item(), f(x=torch.tensor(5.0)).item()] == [
+            1,
+            1,
+            5,
+            6,
+        ]
 
 
 def test_a_default_that_does_not_fit_is_rejected_when_it_is_used():

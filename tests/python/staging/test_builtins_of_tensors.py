@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 
 def t(*values):
@@ -117,10 +118,10 @@ EXACT = {
 def test_a_builtin_does_what_it_does_in_eager_python_in_one_graph(name, inputs):
     for first in range(len(inputs)):
         staged = tracehost.function(EXACT[name])
-        for x in inputs[first:] + inputs[:first]:
-            same(EXACT[name](x), staged(x.clone()))
         # A comparison of floats that are sorted holds where none is NaN: that is checked.
-        assert staged.tracing_count() == 1
+        with assert_traces(staged, 1):
+            for x in inputs[first:] + inputs[:first]:
+                same(EXACT[name](x), staged(x.clone()))
 
 
 @pytest.mark.parametrize("name", ["max", "min", "sorted", "any", "all", "max of three"])
@@ -192,15 +193,15 @@ def test_a_generator_with_effects_is_asked_by_python(function):
 @pytest.mark.parametrize("first", range(len(VECTORS)))
 def test_a_generator_asks_no_further_than_in_python(first):
     staged = tracehost.function(first_at_most)
-    for x in (t(1.0, 5.0, 3.0), t(5.0, 1.0, 3.0), *VECTORS[first:], *VECTORS[:first]):
-        try:
-            expected = first_at_most(x)
-        except IndexError as error:
-            with pytest.raises(IndexError, match=str(error)):
-                staged(x)
-        else:
-            same(expected, staged(x))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for x in (t(1.0, 5.0, 3.0), t(5.0, 1.0, 3.0), *VECTORS[first:], *VECTORS[:first]):
+            try:
+                expected = first_at_most(x)
+            except IndexError as error:
+                with pytest.raises(IndexError, match=str(error)):
+                    staged(x)
+            else:
+                same(expected, staged(x))
 
 
 @pytest.mark.parametrize(
@@ -237,9 +238,9 @@ def test_they_are_reads_where_reads_are_errors(name):
 
 def test_max_reads_no_value():
     staged = tracehost.function(EXACT["max"], value_reads="error")
-    for x in VECTORS:
-        same(EXACT["max"](x), staged(x))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for x in VECTORS:
+            same(EXACT["max"](x), staged(x))
 
 
 def test_sorted_in_a_branch_that_the_trace_did_not_run_raises_where_a_key_is_nan():
@@ -249,18 +250,18 @@ def test_sorted_in_a_branch_that_the_trace_did_not_run_raises_where_a_key_is_nan
             return sorted(x)
         return sorted(x, reverse=True)
 
-    for x in VECTORS:
-        same(f.python_function(x), f(x))
-    line = f.python_function.__code__.co_firstlineno + 4
-    with pytest.raises(ValueError) as raised:
-        f(t(-1.0, NAN, 2.0))
-    assert str(raised.value) == (
-        f"sorted() at test_builtins_of_tensors.py:{line} has a NaN among its keys, in a branch or loop that the trace did "
-        "not run: then there is no order. Sort outside of the block, or give a key that is never NaN."
-    )
-    assert f.tracing_count() == 1
-    same(sorted(MISSING[1]), f(MISSING[1]))  # in the branch that it ran, the graph checks
-    assert f.tracing_count() == 2
+    with assert_traces(f, 1):
+        for x in VECTORS:
+            same(f.python_function(x), f(x))
+        line = f.python_function.__code__.co_firstlineno + 4
+        with pytest.raises(ValueError) as raised:
+            f(t(-1.0, NAN, 2.0))
+        assert str(raised.value) == (
+            f"sorted() at test_builtins_of_tensors.py:{line} has a NaN among its keys, in a branch or loop that the trace did "
+            "not run: then there is no order. Sort outside of the block, or give a key that is never NaN."
+        )
+    with assert_traces(f, 1):
+        same(sorted(MISSING[1]), f(MISSING[1]))  # in the branch that it ran, the graph checks
 
 
 def test_an_element_of_another_dtype_or_shape_is_chosen_by_a_check():
@@ -296,9 +297,9 @@ def dot(x, y):
 
 def test_a_strict_zip_compares_lengths():
     f = tracehost.function(dot)
-    for x in VECTORS:
-        assert torch.equal(f(x, x + 1), dot(x, x + 1))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in VECTORS:
+            assert torch.equal(f(x, x + 1), dot(x, x + 1))
     with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter than argument 1$"):
         dot(t(1.0, 2.0), t(3.0))
     with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter than argument 1$"):

@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -48,9 +49,9 @@ def test_another_container_has_other_elements(body, monkeypatch):
 @pytest.mark.parametrize("body", [of_an_if, of_a_statement, of_a_loop, of_a_while])
 def test_the_same_container_needs_one_trace(body):
     traced = tracehost.function(body)
-    for _ in range(3):
-        traced(torch.ones(3))
-    assert traced.tracing_count() == 1
+    with assert_traces(traced, 1):
+        for _ in range(3):
+            traced(torch.ones(3))
 
 
 def test_sorted_tensors_are_those_of_the_list():

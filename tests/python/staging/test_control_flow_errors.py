@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 P, N = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
 
@@ -166,27 +167,28 @@ def test_what_raises_and_is_caught_by_the_body_is_as_in_eager(function):
     if function is in_a_with_around_a_loop:
         return  # a loop of the graph: the next test
     staged = tracehost.function(function)
-    for x in (P, -P, P * 2, -P * 2, P):
-        assert torch.equal(staged(x), function(x))
-    assert staged.tracing_count() == 2 and staged.stats()["hits"] == 3
+    with assert_traces(staged, 2):
+        for x in (P, -P, P * 2, -P * 2, P):
+            assert torch.equal(staged(x), function(x))
+        assert staged.stats()["hits"] == 3
 
 
 @pytest.mark.parametrize("function", CAUGHT)
 def test_what_raises_at_the_trace_and_is_caught_by_the_body_is_rejected(function):
     staged = tracehost.function(function, validate="off", value_reads="error")
     what = "AssertionError" if function is in_an_assert else "ValueError"
-    with pytest.raises(tracehost.TraceError) as rejected:
-        staged(P)
-    line = function.__code__.co_firstlineno
-    found = re.fullmatch(
-        rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and "
-        "continued: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
-        "statement around the function's call.",
-        str(rejected.value),
-    )
-    assert found, str(rejected.value)
-    assert line < int(found[2]) <= line + 6
-    assert staged.tracing_count() == 0
+    with assert_traces(staged, 0):
+        with pytest.raises(tracehost.TraceError) as rejected:
+            staged(P)
+        line = function.__code__.co_firstlineno
+        found = re.fullmatch(
+            rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and "
+            "continued: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
+            "statement around the function's call.",
+            str(rejected.value),
+        )
+        assert found, str(rejected.value)
+        assert line < int(found[2]) <= line + 6
 
 
 def test_what_raises_at_the_trace_past_another_except_clause_leaves_as_in_eager():
@@ -199,9 +201,9 @@ def test_what_raises_at_the_trace_past_another_except_clause_leaves_as_in_eager(
         except KeyError:
             return -x
 
-    with pytest.raises(ValueError, match="big"):
-        staged(P)
-    assert staged.tracing_count() == 0
+    with assert_traces(staged, 0):
+        with pytest.raises(ValueError, match="big"):
+            staged(P)
 
 
 def test_an_exception_whose_init_takes_other_arguments_keeps_its_type():
@@ -304,9 +306,9 @@ def test_a_loop_that_may_have_no_iteration_can_not_have_another_first_one(functi
 @pytest.mark.parametrize("function", [f for f in FIRST_ITERATIONS if f is not name_read_before])
 def test_the_graph_checks_that_there_is_a_first_iteration_that_differs(function):
     staged = tracehost.function(function)
-    for count in (3, 1, 2, 5):
-        torch.testing.assert_close(staged(P, n(count)), function(P, n(count)))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for count in (3, 1, 2, 5):
+            torch.testing.assert_close(staged(P, n(count)), function(P, n(count)))
     names = function in (name_of_a_for, name_of_a_while)
     for _ in range(2):
         if names:
@@ -361,9 +363,9 @@ def test_under_a_size_that_is_declared_any_a_size_that_changes_is_declared_too()
         "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
     )
     staged = tracehost.function(declared, input_signature=signature)
-    for x, k in ((P, 3), (P[:1], 2), (P, 0)):
-        torch.testing.assert_close(staged(x, n(k)), grows(x, k))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for x, k in ((P, 3), (P[:1], 2), (P, 0)):
+            torch.testing.assert_close(staged(x, n(k)), grows(x, k))
 
 
 def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
@@ -373,10 +375,10 @@ def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
             y = row * 2
         return y
 
-    for rows in (3, 1, 2, 5):
-        x = torch.arange(2.0 * rows).view(rows, 2)
-        assert torch.equal(staged(x), staged.python_function(x))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for rows in (3, 1, 2, 5):
+            x = torch.arange(2.0 * rows).view(rows, 2)
+            assert torch.equal(staged(x), staged.python_function(x))
     with pytest.raises(UnboundLocalError):
         staged(torch.ones(0, 2))
     line = staged.__wrapped__.__code__.co_firstlineno + 2
@@ -417,11 +419,11 @@ def test_a_first_iteration_is_run_before_the_loop_only_where_that_is_needed(func
     log = []
     staged = tracehost.function(lambda x: function(x))
     x = torch.arange(6.0).view(3, 2)
-    result = staged(x)
-    assert capsys.readouterr().out == "body\n" * runs  # 3: staged, run, staged again
-    torch.testing.assert_close(result, function(x))
-    torch.testing.assert_close(staged(x + 1), function(x + 1))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        result = staged(x)
+        assert capsys.readouterr().out == "body\n" * runs  # 3: staged, run, staged again
+        torch.testing.assert_close(result, function(x))
+        torch.testing.assert_close(staged(x + 1), function(x + 1))
 
 
 @pytest.mark.parametrize("op", ["t_", "squeeze_", "detach_", "requires_grad_"])
@@ -455,10 +457,10 @@ def test_an_op_that_changes_what_a_view_of_a_joined_variable_is():
         return y, z
 
     f = tracehost.function(body)
-    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
-        for got, expected in zip(f(x), body(x), strict=True):
-            assert torch.equal(got, expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+            for got, expected in zip(f(x), body(x), strict=True):
+                assert torch.equal(got, expected)
 
 
 def test_a_write_to_a_view_in_a_branch_that_is_not_taken():
@@ -477,7 +479,7 @@ def test_a_write_to_a_view_in_a_branch_that_is_not_taken():
 
     (body, w), (other, v) = make(), make()
     f = tracehost.function(body)
-    for x in (torch.ones(3), -torch.ones(3), -torch.ones(3), torch.full((3,), 2.0)):
-        assert torch.equal(f(x), other(x))
-        assert torch.equal(w, v)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for x in (torch.ones(3), -torch.ones(3), -torch.ones(3), torch.full((3,), 2.0)):
+            assert torch.equal(f(x), other(x))
+            assert torch.equal(w, v)

@@ -5,6 +5,7 @@ import collections
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, -2.0, 3.0])
 
@@ -22,16 +23,16 @@ def counted(n, x):
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_range_of_a_tensor_is_one_trace_for_any_count(dtype):
     staged = tracehost.function(counted)
-    for n in (5, 0, 3, 1):
-        x = X.clone().requires_grad_()
-        y = X.clone().requires_grad_()
-        n = torch.tensor(n, dtype=dtype)
-        result, expected = staged(n, x), counted(n, y)
-        torch.testing.assert_close(result, expected)
-        result.sum().backward()
-        expected.sum().backward()
-        torch.testing.assert_close(x.grad, y.grad)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for n in (5, 0, 3, 1):
+            x = X.clone().requires_grad_()
+            y = X.clone().requires_grad_()
+            n = torch.tensor(n, dtype=dtype)
+            result, expected = staged(n, x), counted(n, y)
+            torch.testing.assert_close(result, expected)
+            result.sum().backward()
+            expected.sum().backward()
+            torch.testing.assert_close(x.grad, y.grad)
 
 
 def test_range_of_an_int_is_a_loop_of_the_graph():
@@ -118,16 +119,16 @@ def test_cond_is_one_trace_for_both_branches(autograph):
         return tracehost.cond(x.sum() > 0, double, lambda y: {"a": y - 1, "b": (y, 3)}, (x,))
 
     staged = tracehost.function(f, autograph=autograph)
-    for sign in (1, -1, 1):
-        x, y = (X.clone() * sign).requires_grad_(), (X.clone() * sign).requires_grad_()
-        result, expected = staged(x), f(y)
-        assert list(result) == ["a", "b"] and result["b"][1] == 3
-        torch.testing.assert_close(result["a"], expected["a"])
-        torch.testing.assert_close(result["b"][0], expected["b"][0])
-        (result["a"] * result["b"][0]).sum().backward()
-        (expected["a"] * expected["b"][0]).sum().backward()
-        torch.testing.assert_close(x.grad, y.grad)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for sign in (1, -1, 1):
+            x, y = (X.clone() * sign).requires_grad_(), (X.clone() * sign).requires_grad_()
+            result, expected = staged(x), f(y)
+            assert list(result) == ["a", "b"] and result["b"][1] == 3
+            torch.testing.assert_close(result["a"], expected["a"])
+            torch.testing.assert_close(result["b"][0], expected["b"][0])
+            (result["a"] * result["b"][0]).sum().backward()
+            (expected["a"] * expected["b"][0]).sum().backward()
+            torch.testing.assert_close(x.grad, y.grad)
 
 
 def test_cond_writes_only_in_the_branch_that_is_chosen():
@@ -135,11 +136,11 @@ def test_cond_writes_only_in_the_branch_that_is_chosen():
     def f(x, y):
         return tracehost.cond(x.sum() > 0, lambda: y.add_(1).sum(), lambda: y.mul_(3).sum())
 
-    for sign, expected in ((1, 3.0), (-1, 6.0), (1, 3.0)):
-        y = torch.full((3,), 2.0)
-        f(X * sign, y)
-        assert y.tolist() == [expected] * 3
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for sign, expected in ((1, 3.0), (-1, 6.0), (1, 3.0)):
+            y = torch.full((3,), 2.0)
+            f(X * sign, y)
+            assert y.tolist() == [expected] * 3
 
 
 def branch_with_if(x):
@@ -153,9 +154,9 @@ def test_cond_converts_its_functions():
     def f(x):
         return tracehost.cond(x.sum() > 0, branch_with_if, branch_with_if, [x])
 
-    for x in (X, X * 4, -X):
-        torch.testing.assert_close(f(x), branch_with_if(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, X * 4, -X):
+            torch.testing.assert_close(f(x), branch_with_if(x))
 
 
 def test_cond_of_a_python_value_is_plain():
@@ -197,15 +198,15 @@ def power(x, n):
 @pytest.mark.parametrize("autograph", [True, False])
 def test_while_loop_is_one_trace_for_any_count(autograph):
     staged = tracehost.function(power, autograph=autograph)
-    for n in (3, 0, 5):
-        x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
-        (i, result), (j, expected) = staged(x, torch.tensor(n)), power(y, torch.tensor(n))
-        assert type(i) is int and i == j == n
-        torch.testing.assert_close(result, expected)
-        result.sum().backward()
-        expected.sum().backward()
-        torch.testing.assert_close(x.grad, y.grad)
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for n in (3, 0, 5):
+            x, y = X.clone().requires_grad_(), X.clone().requires_grad_()
+            (i, result), (j, expected) = staged(x, torch.tensor(n)), power(y, torch.tensor(n))
+            assert type(i) is int and i == j == n
+            torch.testing.assert_close(result, expected)
+            result.sum().backward()
+            expected.sum().backward()
+            torch.testing.assert_close(x.grad, y.grad)
 
 
 Pair = collections.namedtuple("Pair", "n x")
@@ -232,9 +233,9 @@ def test_while_loops_nest():
         return tracehost.while_loop(lambda i, y: i < n, outer, (0, x))[1]
 
     staged = tracehost.function(f)
-    for n in (4, 1, 0):
-        torch.testing.assert_close(staged(X, torch.tensor(n)), f(X, torch.tensor(n)))
-    assert staged.tracing_count() == 1
+    with assert_traces(staged, 1):
+        for n in (4, 1, 0):
+            torch.testing.assert_close(staged(X, torch.tensor(n)), f(X, torch.tensor(n)))
 
 
 def test_while_loop_with_a_changing_shape():
@@ -356,6 +357,6 @@ def test_staging_watches_nothing_of_its_own():
             x = x + 1
         return tracehost.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y + 1), (0, x))[1]
 
-    for x in (X, -X, X * 2):
-        f(x)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (X, -X, X * 2):
+            f(x)

@@ -6,6 +6,7 @@ import pytest
 import torch
 import tracehost
 from autograph_support import counting
+from tracehost.testing import assert_traces
 
 W = torch.ones(3, requires_grad=True)
 TRACES = {}
@@ -131,11 +132,11 @@ def attribute_in_a_loop(x):
 @pytest.mark.parametrize("first", [1.0, -1.0])
 def test_as_eager(body, first):
     f = tracehost.function(body)
-    for sign in (1, -1, -1, 1, 1, -1):
-        x = torch.full((3,), 9.0) * sign * first
-        expected, got = body(x), f(x)
-        assert repr(got) == repr(expected)
-    assert f.tracing_count() == TRACES[body]
+    with assert_traces(f, TRACES[body]):
+        for sign in (1, -1, -1, 1, 1, -1):
+            x = torch.full((3,), 9.0) * sign * first
+            expected, got = body(x), f(x)
+            assert repr(got) == repr(expected)
 
 
 @pytest.mark.parametrize("sizes", [(1, 0, 2, 3), (2, 1, 0, 3), (0, 3, 1, 2)])
@@ -216,9 +217,9 @@ def test_identity_of_others_is_as_in_eager():
         return y is z, y is x, z is not x
 
     f = tracehost.function(body)
-    for sign in (1.0, -1.0):
-        assert f(torch.ones(2) * sign) == body(torch.ones(2) * sign)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for sign in (1.0, -1.0):
+            assert f(torch.ones(2) * sign) == body(torch.ones(2) * sign)
 
 
 def test_a_list_from_outside_behind_a_loop_is_that_list():
@@ -234,10 +235,10 @@ def test_a_list_from_outside_behind_a_loop_is_that_list():
             x = x + 1
         return row, entry, made
 
-    for n in (2, 3, 1):
-        row, entry, made = f(torch.ones(1), torch.tensor(n))
-        assert row is rows and entry is entries and made[0].item() == n and made[1] == 1
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (2, 3, 1):
+            row, entry, made = f(torch.ones(1), torch.tensor(n))
+            assert row is rows and entry is entries and made[0].item() == n and made[1] == 1
 
 
 def test_a_list_that_iterations_choose_is_not():

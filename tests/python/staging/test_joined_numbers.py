@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -109,10 +110,10 @@ def numbers(value):
 @pytest.mark.parametrize("first", range(len(VECTORS)))
 def test_one_graph_serves_both_sides(body, first):
     f = tracehost.function(body)
-    for values in VECTORS[first:] + VECTORS:
-        v = torch.tensor(values)
-        assert numbers(f(v)) == numbers(body(v))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for values in VECTORS[first:] + VECTORS:
+            v = torch.tensor(values)
+            assert numbers(f(v)) == numbers(body(v))
 
 
 # ---- a bool, an int and a float: the graph checks the condition ---------------------------------
@@ -219,9 +220,9 @@ def test_a_variable_that_nothing_reads_is_no_check():
         return v * 2
 
     f = tracehost.function(body)
-    for values in VECTORS:
-        assert torch.equal(f(torch.tensor(values)), body(torch.tensor(values)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for values in VECTORS:
+            assert torch.equal(f(torch.tensor(values)), body(torch.tensor(values)))
 
 
 def halved(v):
@@ -259,10 +260,10 @@ TYPED |= {halved: 2, summed: 1, summed_up_to: 2, largest: 3}
 @pytest.mark.parametrize("body", TYPED, ids=lambda body: body.__name__)
 def test_each_call_has_eagers_type(body):
     f = tracehost.function(body)
-    for values in VECTORS + VECTORS:
-        v = torch.tensor(values)
-        assert repr(f(v)) == repr(body(v))
-    assert f.tracing_count() == TYPED[body]
+    with assert_traces(f, TYPED[body]):
+        for values in VECTORS + VECTORS:
+            v = torch.tensor(values)
+            assert repr(f(v)) == repr(body(v))
 
 
 def test_gradients_pass_by_the_joined_tensor():
@@ -325,8 +326,8 @@ def test_counters_of_an_enclosed_object_in_loops():
             i = i + 1
         return v * 2
 
-    for values in VECTORS:
-        f(torch.tensor(values))
-        count(torch.tensor(values), expected)
-        assert vars(counts) == vars(expected)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for values in VECTORS:
+            f(torch.tensor(values))
+            count(torch.tensor(values), expected)
+            assert vars(counts) == vars(expected)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 
 @dataclasses.dataclass
@@ -181,6 +182,6 @@ def test_one_that_a_loop_iterates_is_one_graph_for_all_ends(body):
 
     f = tracehost.function(read)
     numbers = [0, 3, 1, 2, 7, 4]
-    got = results(lambda x, n: f(x, torch.tensor(n)), numbers)
-    assert got == results(body, numbers)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        got = results(lambda x, n: f(x, torch.tensor(n)), numbers)
+        assert got == results(body, numbers)

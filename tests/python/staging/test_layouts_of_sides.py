@@ -5,6 +5,7 @@ import torch
 import tracehost
 from autograph_support import counting
 from core_support import assert_same
+from tracehost.testing import assert_traces
 
 TRACES = {}
 traces = counting(TRACES)
@@ -88,15 +89,15 @@ def of_one_column(x):
 @pytest.mark.parametrize("body", TRACES, ids=lambda body: body.__name__)
 def test_as_eager(body):
     f = tracehost.function(body)
-    for sign in (1, 1, -1, 1, -1, -1, 3):
-        x = torch.arange(4.0).view(2, 2) * sign + sign
-        expected, got = body(x), f(x)
-        assert_same(got, expected)
-        for a, b in zip(
-            torch.utils._pytree.tree_leaves(got),
-            torch.utils._pytree.tree_leaves(expected),
-            strict=True,
-        ):
-            assert a.stride() == b.stride()
-            assert (a.data_ptr() == x.data_ptr()) == (b.data_ptr() == x.data_ptr())
-    assert f.tracing_count() == TRACES[body]
+    with assert_traces(f, TRACES[body]):
+        for sign in (1, 1, -1, 1, -1, -1, 3):
+            x = torch.arange(4.0).view(2, 2) * sign + sign
+            expected, got = body(x), f(x)
+            assert_same(got, expected)
+            for a, b in zip(
+                torch.utils._pytree.tree_leaves(got),
+                torch.utils._pytree.tree_leaves(expected),
+                strict=True,
+            ):
+                assert a.stride() == b.stride()
+                assert (a.data_ptr() == x.data_ptr()) == (b.data_ptr() == x.data_ptr())

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 NAME = "a"
 
@@ -208,12 +209,12 @@ def test_a_store_of_one_side_alone():
     f = tracehost.function(body)
     draw = random.Random(2)
     stored = next(c for c in body.__code__.co_consts if c == "b")  # the object that the body stores
-    for _ in range(40):
-        value = draw.choice([-1.0, 1.0])
-        held.flag = before = draw.choice(["a", stored, "c"])
-        f(torch.full((2,), value))
-        assert held.flag == ("b" if value > 0 else before)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(40):
+            value = draw.choice([-1.0, 1.0])
+            held.flag = before = draw.choice(["a", stored, "c"])
+            f(torch.full((2,), value))
+            assert held.flag == ("b" if value > 0 else before)
 
 
 def test_a_read_of_the_old_value_stays_a_guard():
@@ -228,11 +229,11 @@ def test_a_read_of_the_old_value_stays_a_guard():
             held.flag = "a"
         return x * (2 if before == "a" else 3)
 
-    for value in (1.0, 1.0, -1.0, -1.0, 1.0, -1.0):
-        before = held.flag
-        x = torch.full((2,), value)
-        assert f(x).tolist() == (x * (2 if before == "a" else 3)).tolist()
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for value in (1.0, 1.0, -1.0, -1.0, 1.0, -1.0):
+            before = held.flag
+            x = torch.full((2,), value)
+            assert f(x).tolist() == (x * (2 if before == "a" else 3)).tolist()
 
 
 def paths(count):

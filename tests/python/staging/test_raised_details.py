@@ -6,6 +6,7 @@ import pytest
 import torch
 import tracehost
 from tracehost._traced import raised
+from tracehost.testing import assert_traces
 
 
 def no_file(x):
@@ -56,19 +57,19 @@ def a_number(x):
 )
 def test_arguments_are_kept(body):
     f = tracehost.function(body)
-    assert torch.equal(f(-torch.ones(2)), -torch.ones(2))
-    for value in (1.0, 2.5):
-        x = torch.full((2,), value)
-        with pytest.raises(Exception) as eager:
-            body(x)
-        with pytest.raises(Exception) as graph:
-            f(x)
-        assert type(graph.value) is type(eager.value)
-        assert graph.value.args == eager.value.args
-        assert [type(a) for a in graph.value.args] == [type(a) for a in eager.value.args]
-        assert str(graph.value) == str(eager.value)
-        assert getattr(graph.value, "errno", None) == getattr(eager.value, "errno", None)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(-torch.ones(2)), -torch.ones(2))
+        for value in (1.0, 2.5):
+            x = torch.full((2,), value)
+            with pytest.raises(Exception) as eager:
+                body(x)
+            with pytest.raises(Exception) as graph:
+                f(x)
+            assert type(graph.value) is type(eager.value)
+            assert graph.value.args == eager.value.args
+            assert [type(a) for a in graph.value.args] == [type(a) for a in eager.value.args]
+            assert str(graph.value) == str(eager.value)
+            assert getattr(graph.value, "errno", None) == getattr(eager.value, "errno", None)
 
 
 KEPT = ValueError("kept")
@@ -206,17 +207,17 @@ def test_numbers_are_those_of_the_call(check):
         return x * 2
 
     f = tracehost.function(body)
-    for n in (1, 7, 8, 2, 9):
-        x = torch.tensor([0, n])
-        try:
-            expected = body(x)
-        except Exception as error:
-            with pytest.raises(type(error)) as got:
-                f(x)
-            # pytest adds to the text of an assert
-            args = (n,) if check is of_an_assert else error.args
-            assert got.value.args == args and str(got.value) == str(type(error)(*args))
-            assert [type(a) for a in got.value.args] == [type(a) for a in args]
-        else:
-            assert torch.equal(f(x), expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (1, 7, 8, 2, 9):
+            x = torch.tensor([0, n])
+            try:
+                expected = body(x)
+            except Exception as error:
+                with pytest.raises(type(error)) as got:
+                    f(x)
+                # pytest adds to the text of an assert
+                args = (n,) if check is of_an_assert else error.args
+                assert got.value.args == args and str(got.value) == str(type(error)(*args))
+                assert [type(a) for a in got.value.args] == [type(a) for a in args]
+            else:
+                assert torch.equal(f(x), expected)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 ROWS = torch.ones(3, 4)
 
@@ -97,8 +98,8 @@ def outcomes(f, values):
 @pytest.mark.parametrize("body", IFS, ids=lambda body: body.__name__)
 def test_if(body, values):
     f = tracehost.function(own(body))
-    assert outcomes(f, values) == outcomes(own(body), values)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert outcomes(f, values) == outcomes(own(body), values)
 
 
 @pytest.mark.parametrize(
@@ -119,10 +120,10 @@ def test_a_tensor_of_the_side_itself_may_be_reshaped():
         return x
 
     g = tracehost.function(f)
-    for value in (1.0, -1.0, 2.0):
-        x = torch.full((1,), value)
-        assert g(x).tolist() == f(x).tolist()
-    assert g.tracing_count() == 1
+    with assert_traces(g, 1):
+        for value in (1.0, -1.0, 2.0):
+            x = torch.full((1,), value)
+            assert g(x).tolist() == f(x).tolist()
 
 
 def resizes_later(x, n):

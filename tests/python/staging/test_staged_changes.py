@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -163,8 +164,8 @@ def test_either_branch_is_as_in_eager(name, signs):
 
 def test_a_counter_of_the_body_is_staged_once():
     f = tracehost.function(of_an_object(Record, nothing))
-    f(torch.ones(2)), f(-torch.ones(2))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.ones(2)), f(-torch.ones(2))
 
 
 def test_without_a_value_it_is_rejected():
@@ -253,6 +254,6 @@ def adds_in_a_branch(x, n):
 def test_augmented_assignment_to_a_place_is_carried(body):
     """Not only by a name: its owner or key may be an expression of its own."""
     f = tracehost.function(body)
-    for n in (3, 0, 5):
-        assert torch.equal(f(torch.ones(2), torch.tensor(n)), body(torch.ones(2), n))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (3, 0, 5):
+            assert torch.equal(f(torch.ones(2), torch.tensor(n)), body(torch.ones(2), n))

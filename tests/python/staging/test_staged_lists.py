@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from torch.utils._pytree import tree_leaves
+from tracehost.testing import assert_traces
 
 X = torch.randn(6, 2, generator=torch.Generator().manual_seed(3))
 
@@ -74,14 +75,14 @@ def with_gradients(arguments):
 @pytest.mark.parametrize("body, calls", PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
 def test_values_and_gradients_are_eagers_with_one_trace(body, calls, first):
     f = tracehost.function(body)
-    for call in [calls[first], *calls]:
-        mine, eagers = with_gradients(call), with_gradients(call)
-        result, expected = tree_leaves(f(*mine)), tree_leaves(body(*eagers))
-        torch.testing.assert_close(result, expected)
-        sum(t.sum() for t in result).backward()
-        sum(t.sum() for t in expected).backward()
-        torch.testing.assert_close(mine[0].grad, eagers[0].grad)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in [calls[first], *calls]:
+            mine, eagers = with_gradients(call), with_gradients(call)
+            result, expected = tree_leaves(f(*mine)), tree_leaves(body(*eagers))
+            torch.testing.assert_close(result, expected)
+            sum(t.sum() for t in result).backward()
+            sum(t.sum() for t in expected).backward()
+            torch.testing.assert_close(mine[0].grad, eagers[0].grad)
 
 
 def aliased(x, n):

@@ -5,6 +5,7 @@ import collections
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
@@ -113,9 +114,9 @@ BODIES = {
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_such_a_loop_is_unrolled(body):
     f = tracehost.function(body)
-    for n in (2, 3, 2, 3):
-        torch.testing.assert_close(f(X, torch.tensor(n)), body(X, torch.tensor(n)))
-    assert f.tracing_count() == BODIES[body]
+    with assert_traces(f, BODIES[body]):
+        for n in (2, 3, 2, 3):
+            torch.testing.assert_close(f(X, torch.tensor(n)), body(X, torch.tensor(n)))
     assert f.stats()["hits"] > 0
 
 
@@ -162,14 +163,14 @@ LISTS = {returned: 2, sliced: 2, changed: 2, asked: 1, a_range: 2}
 @pytest.mark.parametrize("body", LISTS, ids=lambda body: body.__name__)
 def test_a_list_of_the_graph_becomes_one_of_python(body):
     f = tracehost.function(body)
-    for n in (2, 3, 2, 3):
-        ours, eagers = f(X, torch.tensor(n)), body(X, torch.tensor(n))
-        assert type(ours) is type(eagers)
-        if body is a_range:
-            assert ours[0] == eagers[0]
-        else:
-            torch.testing.assert_close(ours, eagers)
-    assert f.tracing_count() == LISTS[body]
+    with assert_traces(f, LISTS[body]):
+        for n in (2, 3, 2, 3):
+            ours, eagers = f(X, torch.tensor(n)), body(X, torch.tensor(n))
+            assert type(ours) is type(eagers)
+            if body is a_range:
+                assert ours[0] == eagers[0]
+            else:
+                torch.testing.assert_close(ours, eagers)
 
 
 def test_a_list_from_outside_is_as_after_one_call():
@@ -242,10 +243,10 @@ def test_a_parameter_is_changed_in_place():
         return n
 
     before = layer.weight.detach().clone()
-    for n in (2, 3, 0):
-        f(torch.tensor(n))
-    torch.testing.assert_close(layer.weight.detach(), before - 2.5)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in (2, 3, 0):
+            f(torch.tensor(n))
+        torch.testing.assert_close(layer.weight.detach(), before - 2.5)
 
 
 def test_the_body_can_not_catch_what_staging_raises():
@@ -260,6 +261,6 @@ def test_the_body_can_not_catch_what_staging_raises():
         return torch.stack(rows)
 
     f = tracehost.function(body)
-    for _ in range(2):
-        torch.testing.assert_close(f(X, X[:2]), body(X, X[:2]))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            torch.testing.assert_close(f(X, X[:2]), body(X, X[:2]))

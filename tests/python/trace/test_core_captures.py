@@ -8,6 +8,7 @@ import torch
 import tracehost
 from core_support import check, place
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -17,28 +18,32 @@ X = torch.arange(3.0)
 def test_a_tensor_of_the_closure_is_an_input_not_a_constant():
     w = torch.ones(3, requires_grad=True)
     f = tracehost.function(lambda x: (x * w).sum())
-    for step in range(3):
-        value = f(X)
-        assert torch.equal(value, (X * w).sum()) and value.requires_grad
-        (grad,) = torch.autograd.grad(value, w)
-        assert torch.equal(grad, X)
-        with torch.no_grad():
-            w.add_(1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for step in range(3):
+            value = f(X)
+            assert torch.equal(value, (X * w).sum()) and value.requires_grad
+            (grad,) = torch.autograd.grad(value, w)
+            assert torch.equal(grad, X)
+            with torch.no_grad():
+                w.add_(1)
 
 
 def test_changed_metadata_of_a_capture_traces():
     w = torch.ones(3)
     f = tracehost.function(lambda x: x * w)
-    f(X)
-    w.requires_grad_()
-    assert f(X).requires_grad and f.tracing_count() == 2
+    with assert_traces(f, 2):
+        f(X)
+        w.requires_grad_()
+        assert f(X).requires_grad
     w.requires_grad_(False)
-    assert not f(X).requires_grad and f.tracing_count() == 2
+    with assert_traces(f, 0):
+        assert not f(X).requires_grad
     w.data = torch.ones(3, dtype=torch.float64) * 2
-    assert torch.equal(f(X), X.double() * 2) and f.tracing_count() == 3
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X.double() * 2)
     w.data = torch.ones(1) * 4
-    assert torch.equal(f(X), X * 4) and f.tracing_count() == 4
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X * 4)
 
 
 def test_a_write_to_a_capture_repeats():
@@ -49,9 +54,9 @@ def test_a_write_to_a_capture_repeats():
         return total * 2
 
     f = tracehost.function(body)
-    for n in range(1, 4):
-        assert torch.equal(f(X), X * n * 2) and torch.equal(total, X * n)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(1, 4):
+            assert torch.equal(f(X), X * n * 2) and torch.equal(total, X * n)
 
 
 def test_a_training_loop_is_eagers_to_the_bit():
@@ -115,9 +120,10 @@ def test_a_literal_that_requires_grad():
 
 def test_a_returned_literal_is_the_callers_own():
     f = tracehost.function(lambda: torch.tensor([1.0, 2.0]))
-    f()
-    f().zero_()
-    assert torch.equal(f(), torch.tensor([1.0, 2.0])) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f()
+        f().zero_()
+        assert torch.equal(f(), torch.tensor([1.0, 2.0]))
 
 
 ARRAY = np.ones(3, dtype=np.float32)
@@ -146,9 +152,10 @@ def test_a_numpy_number_is_a_number():
 def test_a_copy_of_an_array_made_before_is_a_capture():
     t = torch.from_numpy(ARRAY.copy())
     f = tracehost.function(lambda x: x + t)
-    f(X)
-    t.add_(1)
-    assert torch.equal(f(X), X + 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X)
+        t.add_(1)
+        assert torch.equal(f(X), X + 2)
 
 
 def test_a_tensor_that_another_thread_made_meanwhile_is_rejected():
@@ -187,10 +194,10 @@ def test_the_same_tensor_as_argument_and_capture():
         return x * w
 
     f = tracehost.function(body)
-    assert torch.equal(f(w), torch.full((3,), 4.0))  # 2 * 2
-    assert torch.equal(f(torch.ones(3)), torch.full((3,), 4.0))  # 2 * 2: w keeps its 2
-    assert torch.equal(f(w), torch.full((3,), 9.0))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert torch.equal(f(w), torch.full((3,), 4.0))  # 2 * 2
+        assert torch.equal(f(torch.ones(3)), torch.full((3,), 4.0))  # 2 * 2: w keeps its 2
+        assert torch.equal(f(w), torch.full((3,), 9.0))
 
 
 def test_two_paths_to_one_tensor_and_their_parting():

@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, check, place
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -52,13 +53,13 @@ def test_a_write_to_an_input_repeats(name):
         return before, x * 2
 
     f = tracehost.function(body)
-    for call in range(3):
-        ours, theirs = X + call, X + call
-        for got, expected in zip(f(ours), body(theirs)):
-            assert torch.equal(got, expected), call
-        assert ours.shape == theirs.shape and ours.stride() == theirs.stride()
-        assert torch.equal(ours, theirs), call
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for call in range(3):
+            ours, theirs = X + call, X + call
+            for got, expected in zip(f(ours), body(theirs)):
+                assert torch.equal(got, expected), call
+            assert ours.shape == theirs.shape and ours.stride() == theirs.stride()
+            assert torch.equal(ours, theirs), call
 
 
 def test_writes_keep_their_order():
@@ -71,12 +72,12 @@ def test_a_write_seen_through_an_alias():
         return y * 2
 
     f = tracehost.function(body)
-    for _ in range(2):
-        t = X.clone()
-        assert torch.equal(f(t, t), (X + 1) * 2)
-        t = X.clone()
-        assert torch.equal(f(t, X), X * 2)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            t = X.clone()
+            assert torch.equal(f(t, t), (X + 1) * 2)
+            t = X.clone()
+            assert torch.equal(f(t, X), X * 2)
 
 
 def test_arguments_that_overlap_in_memory():
@@ -85,10 +86,10 @@ def test_arguments_that_overlap_in_memory():
         return y * 2
 
     f = tracehost.function(body)
-    f(X.clone(), X.clone())
-    base = X.clone()
-    assert torch.equal(f(base, base[:]), (X + 1) * 2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(X.clone(), X.clone())
+        base = X.clone()
+        assert torch.equal(f(base, base[:]), (X + 1) * 2)
 
 
 def test_in_place_on_results_with_gradients():
@@ -105,12 +106,13 @@ def test_in_place_on_results_with_gradients():
 def test_in_place_on_a_leaf_that_requires_grad_is_eagers_error():
     f = tracehost.function(lambda x: x.add_(1))
     x = torch.ones(2, requires_grad=True)
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
-            f(x)
-    with torch.no_grad():
-        f(x), f(x)
-    assert torch.equal(x, torch.full((2,), 3.0)) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+                f(x)
+        with torch.no_grad():
+            f(x), f(x)
+        assert torch.equal(x, torch.full((2,), 3.0))
 
 
 def test_version_counters_advance_as_in_eager():
@@ -123,11 +125,11 @@ def test_version_counters_advance_as_in_eager():
 
 def test_a_stale_saved_tensor_is_eagers_error_after_a_hit():
     f = tracehost.function(lambda y: y.detach().add_(1))
-    f(torch.ones(2, requires_grad=True))
-    y = torch.ones(2, requires_grad=True) * 2
-    z = y * y
-    f(y)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(torch.ones(2, requires_grad=True))
+        y = torch.ones(2, requires_grad=True) * 2
+        z = y * y
+        f(y)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.sum().backward()
 
@@ -159,11 +161,11 @@ def reordered(items, x):
 @pytest.mark.parametrize("body", [appended, popped, replaced, number, reordered])
 def test_a_changed_list_argument_is_changed_by_hits(body):
     f = tracehost.function(body)
-    for k in range(3):
-        given, expected = [X + k, 1, X + 1], [X + k, 1, X + 1]
-        assert_same(f(given, X + 2), body(expected, X + 2))
-        assert_same(given, expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in range(3):
+            given, expected = [X + k, 1, X + 1], [X + k, 1, X + 1]
+            assert_same(f(given, X + 2), body(expected, X + 2))
+            assert_same(given, expected)
 
 
 def test_a_change_that_no_later_call_can_make_is_rejected_by_name():
@@ -173,13 +175,13 @@ def test_a_change_that_no_later_call_can_make_is_rejected_by_name():
 
     f = tracehost.function(body)
     line = body.__code__.co_firstlineno
-    with pytest.raises(tracehost.TraceError) as error:
-        f([X, 1, X + 1], X + 2)
-    assert str(error.value) == (
-        f"{body.__name__} (test_core_effects.py:{line}) changes its argument 'items' in a way that "
-        "later calls can't repeat. Change a copy, and return it."
-    )
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with pytest.raises(tracehost.TraceError) as error:
+            f([X, 1, X + 1], X + 2)
+        assert str(error.value) == (
+            f"{body.__name__} (test_core_effects.py:{line}) changes its argument 'items' in a way that "
+            "later calls can't repeat. Change a copy, and return it."
+        )
 
 
 @pytest.mark.parametrize(
@@ -201,14 +203,14 @@ def test_a_changed_dict_argument_is_changed_by_hits(change):
         return x * 2
 
     f = tracehost.function(body)
-    for k in range(3):
-        given, expected = ({"a": 1, "inner": [], "x": X + k, "s": "text"} for _ in range(2))
-        assert_same(f(X, batch=given), body(X, batch=expected))
-        assert_same(given, expected)
-        assert list(given) == list(expected) and type(given["a"] if "a" in given else 1) is type(
-            expected["a"] if "a" in expected else 1
-        )
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for k in range(3):
+            given, expected = ({"a": 1, "inner": [], "x": X + k, "s": "text"} for _ in range(2))
+            assert_same(f(X, batch=given), body(X, batch=expected))
+            assert_same(given, expected)
+            assert list(given) == list(expected) and type(
+                given["a"] if "a" in given else 1
+            ) is type(expected["a"] if "a" in expected else 1)
 
 
 def test_a_change_that_is_undone_is_none():
@@ -247,10 +249,10 @@ def test_a_hook_registered_in_a_body_is_rejected_with_the_line():
         x.register_hook(print)
 
     f = tracehost.function(body)
-    with pytest.raises(tracehost.TraceError) as error:
-        f(X.clone().requires_grad_())
-    assert f" at test_core_effects.py:{body.__code__.co_firstlineno + 1}" in str(error.value)
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with pytest.raises(tracehost.TraceError) as error:
+            f(X.clone().requires_grad_())
+        assert f" at test_core_effects.py:{body.__code__.co_firstlineno + 1}" in str(error.value)
 
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
@@ -287,10 +289,10 @@ class TestOpsThatReturnNothing:
             return w * 2
 
         f = tracehost.function(body)
-        for i in range(3):
-            ours, theirs = X + i, X + i
-            assert torch.equal(f(ours, X), body(theirs, X)) and torch.equal(ours, theirs)
-        assert f.tracing_count() == 1
+        with assert_traces(f, 1):
+            for i in range(3):
+                ours, theirs = X + i, X + i
+                assert torch.equal(f(ours, X), body(theirs, X)) and torch.equal(ours, theirs)
 
     def test_foreach_ones(self):
         def body(a, b):
@@ -299,18 +301,19 @@ class TestOpsThatReturnNothing:
             return a + b
 
         f = tracehost.function(body)
-        for i in range(3):
-            ours, theirs = (X + i, X - i), (X + i, X - i)
-            assert torch.equal(f(*ours), body(*theirs))
-            assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
-        assert f.tracing_count() == 1
+        with assert_traces(f, 1):
+            for i in range(3):
+                ours, theirs = (X + i, X - i), (X + i, X - i)
+                assert torch.equal(f(*ours), body(*theirs))
+                assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
         assert "_foreach_add_" in f.get_concrete_function(X, X).code
 
 
 def test_a_convolution_without_data():
     layer = torch.nn.Conv1d(3, 2, 3)
     f = tracehost.function(lambda x: layer(x).sum(2))
-    concrete = f.get_concrete_function(tracehost.TensorSpec([1, 3, 5]))
-    x = torch.randn(1, 3, 5)
-    assert torch.equal(concrete(x), layer(x).sum(2))
-    assert torch.equal(f(x), layer(x).sum(2)) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        concrete = f.get_concrete_function(tracehost.TensorSpec([1, 3, 5]))
+        x = torch.randn(1, 3, 5)
+        assert torch.equal(concrete(x), layer(x).sum(2))
+        assert torch.equal(f(x), layer(x).sum(2))

@@ -14,6 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -88,12 +89,13 @@ def test_a_mode_that_the_body_leaves_set_is_left_set_by_hits():
         return y
 
     f = tracehost.function(body)
-    for on in (False, True):
-        for start in (True, False, True, False):
-            with torch.set_grad_enabled(start):
-                assert f(leaf(), on).requires_grad is start
-                assert torch.is_grad_enabled() is on
-    assert torch.is_grad_enabled() and f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for on in (False, True):
+            for start in (True, False, True, False):
+                with torch.set_grad_enabled(start):
+                    assert f(leaf(), on).requires_grad is start
+                    assert torch.is_grad_enabled() is on
+        assert torch.is_grad_enabled()
 
 
 def test_is_grad_enabled_reads_the_mode():
@@ -110,23 +112,23 @@ def test_is_grad_enabled_reads_the_mode():
 def test_a_flip_of_grad_mode_traces_once_each():
     f = tracehost.function(lambda x: x * 2)
     x = leaf()
-    for _ in range(3):
-        assert f(x).requires_grad
-        with torch.no_grad():
-            assert not f(x).requires_grad
-        with torch.inference_mode():
-            assert f(x).is_inference()
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for _ in range(3):
+            assert f(x).requires_grad
+            with torch.no_grad():
+                assert not f(x).requires_grad
+            with torch.inference_mode():
+                assert f(x).is_inference()
 
 
 def test_inference_tensors_outside_of_inference_mode():
     f = tracehost.function(lambda x: x + 1)
-    with torch.inference_mode():
-        inside = f(torch.ones(2))
-    x = torch.ones(2)
-    for t in (inside, x, inside, x):
-        assert torch.equal(f(t), t + 1)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        with torch.inference_mode():
+            inside = f(torch.ones(2))
+        x = torch.ones(2)
+        for t in (inside, x, inside, x):
+            assert torch.equal(f(t), t + 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -148,24 +150,24 @@ def test_a_weight_used_twice_under_autocast():
     # The cast of a weight is not shared between its uses, as in eager without the cache.
     w = torch.randn(4, 4, requires_grad=True)
     f = tracehost.function(lambda x: (x @ w) @ w)
-    for _ in range(3):
-        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
-            check(f.python_function, torch.randn(4, 4), extra=[w], function=f, calls=1)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            x = torch.randn(4, 4)
-            assert torch.equal(f(x), f.python_function(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+                check(f.python_function, torch.randn(4, 4), extra=[w], function=f, calls=1)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                x = torch.randn(4, 4)
+                assert torch.equal(f(x), f.python_function(x))
 
 
 def test_autocast_sees_weights_that_change():
     w = torch.randn(4, 4)
     f = tracehost.function(lambda x: x @ w)
     x = torch.randn(4, 4)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        for _ in range(3):
-            assert torch.equal(f(x), (x.bfloat16() @ w.bfloat16()))
-            w.add_(1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for _ in range(3):
+                assert torch.equal(f(x), (x.bfloat16() @ w.bfloat16()))
+                w.add_(1)
 
 
 def test_the_default_dtype_is_keyed():
@@ -183,18 +185,18 @@ def test_the_default_dtype_is_keyed():
 
 def test_the_default_device_is_keyed():
     f = tracehost.function(lambda: torch.zeros(2))
-    assert f().device.type == "cpu"
-    for _ in range(2):
-        with torch.device("meta"):
-            assert f().device.type == "meta"
+    with assert_traces(f, 2):
         assert f().device.type == "cpu"
-    torch.set_default_device("meta")
-    try:
-        assert f().device.type == "meta"
-    finally:
-        torch.set_default_device(None)
-    assert f().device.type == "cpu"
-    assert f.tracing_count() == 2
+        for _ in range(2):
+            with torch.device("meta"):
+                assert f().device.type == "meta"
+            assert f().device.type == "cpu"
+        torch.set_default_device("meta")
+        try:
+            assert f().device.type == "meta"
+        finally:
+            torch.set_default_device(None)
+        assert f().device.type == "cpu"
 
 
 def test_deterministic_algorithms_are_keyed():
@@ -364,13 +366,14 @@ def test_a_fake_tensor_outside_of_its_mode_runs_the_body():
     with FakeTensorMode():
         fake = torch.ones(3)
     around = re.escape("under FakeTensorMode (a fake tensor is passed), which needs the ops")
-    with pytest.warns(tracehost.TraceWarning, match=around):
-        result = f({"x": fake})
-    assert type(result) is type(fake) and result.shape == (3,)
-    f({"x": fake})
-    assert f.stats()["eager"] == 2 and f.tracing_count() == 0
-    assert torch.equal(f({"x": torch.ones(3)}), torch.full((3,), 2.0))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 0):
+        with pytest.warns(tracehost.TraceWarning, match=around):
+            result = f({"x": fake})
+        assert type(result) is type(fake) and result.shape == (3,)
+        f({"x": fake})
+        assert f.stats()["eager"] == 2
+    with assert_traces(f, 1):
+        assert torch.equal(f({"x": torch.ones(3)}), torch.full((3,), 2.0))
     f({"x": fake})
     assert f.stats()["eager"] == 3
     with pytest.raises(tracehost.TraceError):

@@ -8,6 +8,7 @@ import torch
 import tracehost
 from core_support import check
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -82,10 +83,10 @@ def test_a_bound_method_outlives_the_loop():
 def test_a_decorated_bound_method():
     a = Scale(2.0)
     f = tracehost.function(a.plus)
-    for factor in (2.0, 5.0):
-        a.factor.fill_(factor)
-        assert torch.equal(f(X), X * factor + 1)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for factor in (2.0, 5.0):
+            a.factor.fill_(factor)
+            assert torch.equal(f(X), X * factor + 1)
 
 
 def test_static_and_class_methods_in_both_orders():
@@ -102,9 +103,9 @@ def test_static_and_class_methods_in_both_orders():
 
 def test_inheritance_and_super():
     big = Bigger(2.0)
-    for _ in range(3):
-        assert torch.equal(big.plus(X), (X * 2 + 1) * 10)
-    assert big.plus.tracing_count() == 1
+    with assert_traces(big.plus, 1):
+        for _ in range(3):
+            assert torch.equal(big.plus(X), (X * 2 + 1) * 10)
     assert torch.equal(Scale.plus(big, X), X * 2 + 1)
 
 
@@ -120,9 +121,10 @@ def test_a_callable_object():
             return x * self.w
 
     f = tracehost.function(Plain())
-    for _ in range(2):
-        assert torch.equal(f(X), X)
-    assert f.tracing_count() == 1 and f.name == "Plain"
+    with assert_traces(f, 1):
+        for _ in range(2):
+            assert torch.equal(f(X), X)
+        assert f.name == "Plain"
 
 
 def test_partials():
@@ -151,9 +153,10 @@ def test_a_wrapped_function():
     def body(x, y):
         return x + y
 
-    for _ in range(2):
-        assert torch.equal(body(X, X), X * 4)
-    assert body.tracing_count() == 1 and body.name == "body"
+    with assert_traces(body, 1):
+        for _ in range(2):
+            assert torch.equal(body(X, X), X * 4)
+        assert body.name == "body"
 
 
 def test_a_module_as_a_function():
@@ -170,16 +173,16 @@ def test_a_module_as_a_function():
 def test_a_decorated_forward():
     torch.manual_seed(0)
     net = Net().eval()
-    for _ in range(3):
-        assert torch.equal(net(X), net.fc(X).relu())
-    assert net.forward.tracing_count() == 1
-    net.train()
-    for _ in range(2):
-        torch.manual_seed(7)
-        got = net(X)
-        torch.manual_seed(7)
-        assert torch.equal(got, Net.forward.python_function(net, X))
-    assert net.forward.tracing_count() == 2
+    with assert_traces(net.forward, 1):
+        for _ in range(3):
+            assert torch.equal(net(X), net.fc(X).relu())
+    with assert_traces(net.forward, 1):
+        net.train()
+        for _ in range(2):
+            torch.manual_seed(7)
+            got = net(X)
+            torch.manual_seed(7)
+            assert torch.equal(got, Net.forward.python_function(net, X))
 
 
 def test_two_modules_share_no_specialization():
@@ -192,11 +195,11 @@ def test_hooks_run_at_the_trace_and_are_recorded():
     net = nn.Linear(3, 2)
     handle = net.register_forward_hook(lambda m, args, out: out * 2)
     f = tracehost.function(lambda x: net(x))
-    for _ in range(2):
-        assert torch.equal(f(X), nn.functional.linear(X, net.weight, net.bias) * 2)
-    handle.remove()
-    assert torch.equal(f(X), nn.functional.linear(X, net.weight, net.bias))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(2):
+            assert torch.equal(f(X), nn.functional.linear(X, net.weight, net.bias) * 2)
+        handle.remove()
+        assert torch.equal(f(X), nn.functional.linear(X, net.weight, net.bias))
 
 
 def test_a_deep_copied_module_has_its_own_parameters():

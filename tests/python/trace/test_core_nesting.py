@@ -7,6 +7,7 @@ import pytest
 import torch
 import tracehost
 from core_support import check
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -15,14 +16,15 @@ X = torch.arange(3.0)
 
 def test_a_nested_function_is_inlined_and_counted():
     inner = tracehost.function(lambda x, n: x * n + 1)
-    outer = tracehost.function(lambda x: inner(x, 2) * inner(x, n=3))
-    for _ in range(3):
-        assert torch.equal(outer(X), (X * 2 + 1) * (X * 3 + 1))
-    assert outer.tracing_count() == 1 and inner.tracing_count() == 0
-    stats = inner.stats()
-    assert (stats["inlined"], stats["calls"], stats["live"]) == (2, 0, 0)
-    assert torch.equal(inner(X, 2), X * 2 + 1)
-    assert inner.tracing_count() == 1 and inner.stats()["calls"] == 1
+    with assert_traces(inner, 1):
+        outer = tracehost.function(lambda x: inner(x, 2) * inner(x, n=3))
+        for _ in range(3):
+            assert torch.equal(outer(X), (X * 2 + 1) * (X * 3 + 1))
+        assert outer.tracing_count() == 1 and inner.tracing_count() == 0
+        stats = inner.stats()
+        assert (stats["inlined"], stats["calls"], stats["live"]) == (2, 0, 0)
+        assert torch.equal(inner(X, 2), X * 2 + 1)
+        assert inner.stats()["calls"] == 1
 
 
 def test_gradients_through_three_levels():
@@ -119,9 +121,9 @@ def test_recursion_on_a_shape():
         half = len(x) // 2
         return x[0] if len(x) == 1 else total(x[:half]) + total(x[half:])
 
-    for _ in range(2):
-        assert torch.equal(total(torch.arange(8.0)), torch.tensor(28.0))
-    assert total.tracing_count() == 1
+    with assert_traces(total, 1):
+        for _ in range(2):
+            assert torch.equal(total(torch.arange(8.0)), torch.tensor(28.0))
 
 
 def test_calling_python_function_inside_of_itself():
@@ -137,9 +139,9 @@ def test_calling_python_function_inside_of_itself():
 def test_a_function_as_an_argument():
     double, triple = tracehost.function(lambda x: x * 2), tracehost.function(lambda x: x * 3)
     apply = tracehost.function(lambda g, x: g(x))
-    for _ in range(2):
-        assert torch.equal(apply(double, X), X * 2) and torch.equal(apply(triple, X), X * 3)
-    assert apply.tracing_count() == 2
+    with assert_traces(apply, 2):
+        for _ in range(2):
+            assert torch.equal(apply(double, X), X * 2) and torch.equal(apply(triple, X), X * 3)
 
 
 def test_a_trace_within_a_grad_mode_of_the_outer_body():
@@ -180,5 +182,6 @@ def test_graphs_of_torchs_own_trace_tell_their_lines_as_ever():
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace.:FutureWarning")
 def test_a_call_inside_of_torchs_own_trace_is_inlined():
     inner = tracehost.function(lambda x: x * 2)
-    traced = torch.jit.trace(lambda x: inner(x) + 1, X, check_trace=False)
-    assert torch.equal(traced(X + 1), (X + 1) * 2 + 1) and inner.tracing_count() == 0
+    with assert_traces(inner, 0):
+        traced = torch.jit.trace(lambda x: inner(x) + 1, X, check_trace=False)
+        assert torch.equal(traced(X + 1), (X + 1) * 2 + 1)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU")
 
@@ -56,9 +57,9 @@ BY_NAME = {
 @pytest.mark.parametrize("body", BY_NAME, ids=lambda body: body.__name__)
 def test_a_call_that_orders_work_is_made_by_each_call(body):
     f = tracehost.function(body)
-    for _ in range(3):
-        assert f(ones()).tolist() == [2, 2, 2]
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for _ in range(3):
+            assert f(ones()).tolist() == [2, 2, 2]
     assert f"the body calls {BY_NAME[body]} at test_device_order.py:" in str(f.explain(ones()))
 
 
@@ -67,10 +68,10 @@ def test_whether_memory_is_pinned_is_asked_by_each_call():
     def f(x):
         return x * 2 if x.is_pinned() else x + 5
 
-    for _ in range(2):
-        assert f(torch.ones(3).pin_memory()).tolist() == [2, 2, 2]
-        assert f(torch.ones(3)).tolist() == [6, 6, 6]
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for _ in range(2):
+            assert f(torch.ones(3).pin_memory()).tolist() == [2, 2, 2]
+            assert f(torch.ones(3)).tolist() == [6, 6, 6]
     assert "calls Tensor.is_pinned() at test_device_order.py:" in str(f.explain(torch.ones(3)))
 
 
@@ -80,10 +81,10 @@ def test_how_much_memory_is_used_is_what_the_trace_found(asked):
         return x, getattr(torch.cuda, asked)()
 
     f = tracehost.function(body)
-    with pytest.warns(tracehost.TraceWarning, match=r"body .* calls torch\.cuda\.\w+\(\) at "):
+    with assert_traces(f, 1):
+        with pytest.warns(tracehost.TraceWarning, match=r"body .* calls torch\.cuda\.\w+\(\) at "):
+            f(ones())
         f(ones())
-    f(ones())
-    assert f.tracing_count() == 1
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has one GPU")
@@ -102,9 +103,9 @@ def test_torch_may_do_so_around_ops_of_its_own():
     from torch.utils.checkpoint import checkpoint
 
     f = tracehost.function(lambda x: checkpoint(torch.sin, x, use_reentrant=False))
-    for _ in range(4):
-        assert torch.equal(f(ones()).cpu(), torch.ones(3).sin())
-    assert f.tracing_count() == 2  # torch imports modules in the first
+    with assert_traces(f, 2):  # torch imports modules in the first
+        for _ in range(4):
+            assert torch.equal(f(ones()).cpu(), torch.ones(3).sin())
 
 
 def test_a_device_without_an_index_in_a_loop_and_a_branch():
@@ -118,9 +119,9 @@ def test_a_device_without_an_index_in_a_loop_and_a_branch():
             x = x - torch.ones(3, device="cuda")
         return x
 
-    assert f(ones()).tolist() == [2, 2, 2]
-    assert f(-ones()).tolist() == [-2, -2, -2]
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert f(ones()).tolist() == [2, 2, 2]
+        assert f(-ones()).tolist() == [-2, -2, -2]
 
 
 def test_a_spec_without_an_index():
@@ -137,9 +138,9 @@ def test_a_miss_in_a_capture_runs_the_body():
     graph = torch.cuda.CUDAGraph()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side), torch.cuda.graph(graph, stream=side):
-        y = f(x)
-    assert f.tracing_count() == 0
+    with assert_traces(f, 0):
+        with torch.cuda.stream(side), torch.cuda.graph(graph, stream=side):
+            y = f(x)
     x.fill_(5)
     graph.replay()
     torch.cuda.synchronize()

@@ -6,6 +6,7 @@ import tracehost
 from core_support import assert_same
 from devices import DEVICES
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.parametrize("device", DEVICES)
 
@@ -18,9 +19,9 @@ def inputs(device, count=3):
 def check(body, device, traces=1, calls=None):
     """The traced call and two hits, against eager."""
     f = tracehost.function(body)
-    for x in calls or inputs(device):
-        assert_same(f(x), body(x))
-    assert f.tracing_count() == traces
+    with assert_traces(f, traces):
+        for x in calls or inputs(device):
+            assert_same(f(x), body(x))
     return f
 
 
@@ -30,28 +31,28 @@ def test_a_hit_gives_what_eager_gives(device):
 
 def test_the_device_is_part_of_the_signature(device):
     f = tracehost.function(lambda x: x * 2)
-    for place in ("cpu", device, "meta"):
-        assert f(torch.ones(3, device=place)).device.type == place
-    assert f.tracing_count() == len({"cpu", device, "meta"})
+    with assert_traces(f, len({"cpu", device, "meta"})):
+        for place in ("cpu", device, "meta"):
+            assert f(torch.ones(3, device=place)).device.type == place
 
 
 def test_a_module_that_moves_is_one_more_trace(device):
     model = nn.Linear(6, 2)
     f = tracehost.function(model)
-    for place in ("cpu", device, "cpu"):
-        model.to(place)
-        x = torch.ones(4, 6, device=place)
-        assert_same(f(x), model(x))
-    assert f.tracing_count() == len({"cpu", device})
+    with assert_traces(f, len({"cpu", device})):
+        for place in ("cpu", device, "cpu"):
+            model.to(place)
+            x = torch.ones(4, 6, device=place)
+            assert_same(f(x), model(x))
 
 
 def test_a_capture_is_updated_in_place(device):
     scale = torch.full((6,), 2.0, device=device)
     f = tracehost.function(lambda x: x * scale)
-    for i, x in enumerate(inputs(device)):
-        scale.fill_(i + 1.0)
-        assert_same(f(x), x * (i + 1.0))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i, x in enumerate(inputs(device)):
+            scale.fill_(i + 1.0)
+            assert_same(f(x), x * (i + 1.0))
 
 
 def test_factories_make_tensors_on_the_device(device):
@@ -71,10 +72,10 @@ def test_factories_make_tensors_on_the_device(device):
 def test_the_default_device_is_part_of_the_signature(device):
     f = tracehost.function(lambda x: torch.ones(3))
     x = torch.ones(2)
-    assert f(x).device.type == "cpu"
-    with torch.device(device):
-        assert f(x).device.type == device
-    assert f.tracing_count() == len({"cpu", device})
+    with assert_traces(f, len({"cpu", device})):
+        assert f(x).device.type == "cpu"
+        with torch.device(device):
+            assert f(x).device.type == device
 
 
 def test_random_ops_draw_from_the_device_s_generator(device):
@@ -82,12 +83,12 @@ def test_random_ops_draw_from_the_device_s_generator(device):
         return torch.dropout(x, 0.5, True) + torch.rand_like(x)
 
     f = tracehost.function(body)
-    for x in inputs(device):
-        torch.manual_seed(5)
-        got = f(x), torch.rand(3, device=device)
-        torch.manual_seed(5)
-        assert_same(got, (body(x), torch.rand(3, device=device)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in inputs(device):
+            torch.manual_seed(5)
+            got = f(x), torch.rand(3, device=device)
+            torch.manual_seed(5)
+            assert_same(got, (body(x), torch.rand(3, device=device)))
 
 
 def test_a_generator_of_the_device(device):
@@ -114,19 +115,21 @@ def test_autocast_of_the_device(device):
 
     check(body, device)
     f = tracehost.function(lambda x: x @ weight)
-    for x in inputs(device):
-        with torch.autocast(device, torch.bfloat16):
-            assert_same(f(x), x @ weight)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in inputs(device):
+            with torch.autocast(device, torch.bfloat16):
+                assert_same(f(x), x @ weight)
 
 
 def test_gradients_flow_through_a_hit(device):
     model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
     f = tracehost.function(lambda x: model(x).square().mean())
-    for x in inputs(device):
-        got = torch.autograd.grad(f(x), list(model.parameters()))
-        assert_same(got, torch.autograd.grad(model(x).square().mean(), list(model.parameters())))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in inputs(device):
+            got = torch.autograd.grad(f(x), list(model.parameters()))
+            assert_same(
+                got, torch.autograd.grad(model(x).square().mean(), list(model.parameters()))
+            )
 
 
 def test_branches_and_loops_on_tensors(device):
@@ -151,10 +154,10 @@ def test_writes_to_arguments_and_views(device):
         return x.view(-1)[::2]
 
     f = tracehost.function(body)
-    for x in inputs(device):
-        a, b = x.clone(), x.clone()
-        assert_same((f(a), a), (body(b), b))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in inputs(device):
+            a, b = x.clone(), x.clone()
+            assert_same((f(a), a), (body(b), b))
 
 
 def test_sizes_that_may_be_any(device):
@@ -162,10 +165,10 @@ def test_sizes_that_may_be_any(device):
         lambda x: (x - x.mean(0)) / x.shape[0],
         input_signature=[tracehost.TensorSpec([None, 6], device=device)],
     )
-    for rows in (1, 3, 8):
-        x = torch.randn(rows, 6, device=device)
-        assert_same(f(x), (x - x.mean(0)) / rows)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for rows in (1, 3, 8):
+            x = torch.randn(rows, 6, device=device)
+            assert_same(f(x), (x - x.mean(0)) / rows)
 
 
 def test_a_read_of_a_value_is_rejected(device):

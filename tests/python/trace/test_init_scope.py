@@ -9,6 +9,7 @@ import torch
 import tracehost
 from core_support import assert_same, counts, place
 from tracehost import TensorSpec, init_scope
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.usefixtures("no_warnings")
 
@@ -317,11 +318,11 @@ def test_a_size_of_any_becomes_exact(size):
             w = torch.arange(float(size(x)))
         return x + w[:, None]
 
-    for rows in (2, 4, 6, 8):
-        x = torch.ones(rows, 2)
-        for _ in range(2):
-            assert_same(f(x), x + torch.arange(float(rows))[:, None])
-    assert f.tracing_count() == 4
+    with assert_traces(f, 4):
+        for rows in (2, 4, 6, 8):
+            x = torch.ones(rows, 2)
+            for _ in range(2):
+                assert_same(f(x), x + torch.arange(float(rows))[:, None])
 
 
 def test_a_size_read_before_the_block():
@@ -459,15 +460,17 @@ def test_threads_that_make_it_at_once():
     barrier = threading.Barrier(4)
     results = []
 
-    def work():
-        barrier.wait()
-        results.append(f(X))
+    with assert_traces(f, 2):
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    for got in results:
-        assert_same(got, X * model.weight)
-    assert f.tracing_count() == 2 and counts(f)[2] == 1
+        def work():
+            barrier.wait()
+            results.append(f(X))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        for got in results:
+            assert_same(got, X * model.weight)
+        assert counts(f)[2] == 1

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import tracehost
 from core_support import assert_same, check, gradients
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -190,17 +191,17 @@ def test_a_module_that_casts_itself():
 def test_regions_inside_of_a_region_around_the_call(body, dtype):
     f = tracehost.function(body)
     extra = [W, V, *LSTM.parameters(), *LINEAR.parameters()]
-    for _ in range(3):
-        x = torch.randn(4, 4)
-        with torch.autocast("cpu", dtype, cache_enabled=False):
-            expected, got = body(x), f(x)
-            assert torch.is_autocast_enabled("cpu")
-            assert torch.get_autocast_dtype("cpu") == dtype
-        assert_same(got, expected)
-        if body in (weight_twice, two_regions, nested, composites, recurrent):
-            continue  # eager shares the cast weights of their regions, a graph casts again
-        assert_same(gradients(got, extra), gradients(expected, extra))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            with torch.autocast("cpu", dtype, cache_enabled=False):
+                expected, got = body(x), f(x)
+                assert torch.is_autocast_enabled("cpu")
+                assert torch.get_autocast_dtype("cpu") == dtype
+            assert_same(got, expected)
+            if body in (weight_twice, two_regions, nested, composites, recurrent):
+                continue  # eager shares the cast weights of their regions, a graph casts again
+            assert_same(gradients(got, extra), gradients(expected, extra))
 
 
 def test_no_cast_of_a_weight_outlives_a_call():
@@ -215,16 +216,16 @@ def test_no_cast_of_a_weight_outlives_a_call():
             return *a, torch.einsum("ij,jk->ik", x, w), x @ w
 
     f = tracehost.function(body)
-    for _ in range(3):
-        x = torch.randn(4, 4)
-        before = w.detach().clone()
-        got = f(x)
-        with torch.no_grad():
-            w.copy_(before)
-        assert_same(got, body(x))
-        with torch.autocast("cpu", torch.bfloat16):
-            assert torch.equal(x @ w, x.bfloat16() @ w.bfloat16())
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            x = torch.randn(4, 4)
+            before = w.detach().clone()
+            got = f(x)
+            with torch.no_grad():
+                w.copy_(before)
+            assert_same(got, body(x))
+            with torch.autocast("cpu", torch.bfloat16):
+                assert torch.equal(x @ w, x.bfloat16() @ w.bfloat16())
 
 
 def test_regions_in_branches_and_loops():
@@ -241,12 +242,12 @@ def test_regions_in_branches_and_loops():
             return y, y @ W
 
     f = tracehost.function(body)
-    for i in range(4):
-        x, n = torch.full((4, 4), float(i % 2)), torch.tensor(i)
-        expected, got = body(x, n), f(x, n)
-        assert_same(got, expected)
-        assert_same(gradients(got, [W]), gradients(expected, [W]))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(4):
+            x, n = torch.full((4, 4), float(i % 2)), torch.tensor(i)
+            expected, got = body(x, n), f(x, n)
+            assert_same(got, expected)
+            assert_same(gradients(got, [W]), gradients(expected, [W]))
 
 
 def test_an_error_inside_on_a_hit_leaves_autocast():
@@ -256,13 +257,13 @@ def test_an_error_inside_on_a_hit_leaves_autocast():
 
     f = tracehost.function(body)
     x = torch.randn(4, 4)
-    f(x, torch.tensor([1]))
-    for _ in range(2):
-        with pytest.raises(IndexError):
-            f(x, torch.tensor([9]))
-        assert not torch.is_autocast_enabled("cpu") and (x @ W).dtype == torch.float32
-        assert f(x, torch.tensor([1])).dtype == torch.bfloat16
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(x, torch.tensor([1]))
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                f(x, torch.tensor([9]))
+            assert not torch.is_autocast_enabled("cpu") and (x @ W).dtype == torch.float32
+            assert f(x, torch.tensor([1])).dtype == torch.bfloat16
 
 
 def test_custom_forward_of_autocast():
@@ -328,15 +329,15 @@ def test_a_region_around_the_call_casts_a_weight_once(backward_inside):
         return torch.autograd.grad(loss, W)[0] if backward_inside else loss
 
     f = tracehost.function(body)
-    for i in range(3):
-        x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i))
-        results = []
-        for call in (body, f):
-            with torch.autocast("cpu", torch.bfloat16):
-                result = call(x)
-            results.append(result if backward_inside else torch.autograd.grad(result, W)[0])
-        assert torch.equal(*results)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i))
+            results = []
+            for call in (body, f):
+                with torch.autocast("cpu", torch.bfloat16):
+                    result = call(x)
+                results.append(result if backward_inside else torch.autograd.grad(result, W)[0])
+            assert torch.equal(*results)
 
 
 class Read(torch.autograd.Function):
@@ -361,14 +362,14 @@ def test_casts_of_a_call_of_python_stay_there(called, around):
             return x @ W, called(x), x @ W
 
     f = tracehost.function(body)
-    for i in range(3):
-        x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i)).requires_grad_()
-        results = []
-        for call in (body, f):
-            with torch.autocast("cpu", torch.bfloat16, enabled=around):
-                results.append(call(x))
-        assert_same(*results)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(3):
+            x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i)).requires_grad_()
+            results = []
+            for call in (body, f):
+                with torch.autocast("cpu", torch.bfloat16, enabled=around):
+                    results.append(call(x))
+            assert_same(*results)
 
 
 CASTS_IN_THREADS = """

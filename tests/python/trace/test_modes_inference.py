@@ -6,6 +6,7 @@ import pytest
 import torch
 import tracehost
 from core_support import check, place
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -141,11 +142,11 @@ def test_a_region_in_a_branch_and_a_loop():
         return y, total
 
     f = tracehost.function(body)
-    for i in range(4):
-        x, n = torch.full((3,), float(i)), torch.tensor(i)
-        for a, b in zip(f(x, n), body(x, n)):
-            assert torch.equal(a, b) and a.is_inference() == b.is_inference()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in range(4):
+            x, n = torch.full((3,), float(i)), torch.tensor(i)
+            for a, b in zip(f(x, n), body(x, n)):
+                assert torch.equal(a, b) and a.is_inference() == b.is_inference()
 
 
 def test_an_error_inside_on_a_hit_leaves_the_modes():
@@ -155,15 +156,15 @@ def test_an_error_inside_on_a_hit_leaves_the_modes():
 
     f = tracehost.function(body)
     x = leaf()
-    f(x, torch.tensor([1]))
-    for _ in range(2):
-        with pytest.raises(IndexError) as error:
-            f(x, torch.tensor([9]))
-        assert error.value.__notes__[0].endswith(f"the op at {place(body)}")
-        assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
-        assert (x * 2).requires_grad
-        assert f(x, torch.tensor([1])).is_inference()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(x, torch.tensor([1]))
+        for _ in range(2):
+            with pytest.raises(IndexError) as error:
+                f(x, torch.tensor([9]))
+            assert error.value.__notes__[0].endswith(f"the op at {place(body)}")
+            assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+            assert (x * 2).requires_grad
+            assert f(x, torch.tensor([1])).is_inference()
 
 
 def test_a_failed_trace_leaves_the_modes():
@@ -193,12 +194,12 @@ def test_code_that_the_graph_calls_runs_in_the_region():
         return y, z, x * 2
 
     f = tracehost.function(body)
-    for _ in range(3):
-        y, z, w = f(leaf())
-        assert y.is_inference() and z.is_inference() and w.requires_grad
-        assert seen.pop() == (True, False)
-        assert not torch.is_inference_mode_enabled()
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            y, z, w = f(leaf())
+            assert y.is_inference() and z.is_inference() and w.requires_grad
+            assert seen.pop() == (True, False)
+            assert not torch.is_inference_mode_enabled()
 
 
 def test_eagers_error_for_inference_tensors_saved_for_backward():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 SMALL = torch.arange(3.0)
 
@@ -32,10 +33,10 @@ def seeded(function, *arguments):
 )
 def test_a_bool_is_a_number_where_an_op_takes_one(body):
     f = tracehost.function(body)
-    for x in (SMALL, SMALL - 1):
-        eager, ours = body(x), f(x)
-        assert torch.equal(eager, ours) and eager.dtype == ours.dtype
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (SMALL, SMALL - 1):
+            eager, ours = body(x), f(x)
+            assert torch.equal(eager, ours) and eager.dtype == ours.dtype
 
 
 @pytest.mark.parametrize("op", [torch.max, torch.min])
@@ -50,9 +51,9 @@ def test_a_list_of_numbers_is_recorded():
         return torch.gradient(x, spacing=[2.0])[0]
 
     f = tracehost.function(body)
-    for x in (SMALL, -SMALL, SMALL * 3):
-        assert torch.equal(f(x), body(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (SMALL, -SMALL, SMALL * 3):
+            assert torch.equal(f(x), body(x))
 
 
 def test_a_random_result_that_only_a_dead_write_uses_advances_the_generator():
@@ -77,10 +78,10 @@ def test_a_random_result_in_a_branch_that_only_a_dead_write_uses_advances_the_ge
         return x + torch.rand(3)
 
     f = tracehost.function(body)
-    for x in (SMALL, -SMALL, SMALL):
-        (eager, after), (ours, ours_after) = seeded(body, x), seeded(f, x)
-        assert torch.equal(eager, ours) and torch.equal(after, ours_after)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for x in (SMALL, -SMALL, SMALL):
+            (eager, after), (ours, ours_after) = seeded(body, x), seeded(f, x)
+            assert torch.equal(eager, ours) and torch.equal(after, ours_after)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -105,11 +106,11 @@ def test_a_capture_that_the_body_resizes_is_compared_as_it_was_before():
 def test_contiguous_may_be_the_first_use_of_a_capture():
     weight = torch.ones(3, requires_grad=True)
     f = tracehost.function(lambda x: weight.contiguous() * x)
-    f(SMALL)
-    weight.data.fill_(5)
-    (gradient,) = torch.autograd.grad(f(SMALL).sum(), weight)
-    assert f(SMALL).tolist() == [0, 5, 10] and torch.equal(gradient, SMALL)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        f(SMALL)
+        weight.data.fill_(5)
+        (gradient,) = torch.autograd.grad(f(SMALL).sum(), weight)
+        assert f(SMALL).tolist() == [0, 5, 10] and torch.equal(gradient, SMALL)
 
 
 def test_what_contiguous_gives_depends_on_the_strides():
@@ -119,15 +120,15 @@ def test_what_contiguous_gives_depends_on_the_strides():
         return y, x
 
     f = tracehost.function(body)
-    for turned in (False, True, False, True):
-        x, own = (torch.arange(6.0).reshape(2, 3) for _ in range(2))
-        if turned:
-            x, own = (t.t().contiguous().t() for t in (x, own))
-        expected, got = body(x), f(own)
-        assert got[1] is own and (got[0] is own) == (expected[0] is x)
-        for a, b in zip(expected, got):
-            assert torch.equal(a, b) and a.stride() == b.stride()
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for turned in (False, True, False, True):
+            x, own = (torch.arange(6.0).reshape(2, 3) for _ in range(2))
+            if turned:
+                x, own = (t.t().contiguous().t() for t in (x, own))
+            expected, got = body(x), f(own)
+            assert got[1] is own and (got[0] is own) == (expected[0] is x)
+            for a, b in zip(expected, got):
+                assert torch.equal(a, b) and a.stride() == b.stride()
 
 
 def test_a_write_to_what_a_loop_began_with_is_made():
@@ -138,12 +139,12 @@ def test_a_write_to_what_a_loop_began_with_is_made():
         return limit * 2
 
     f = tracehost.function(body)
-    for limit in (1.0, 100.0, 1.0, 100.0):
-        x, own = torch.full((3,), 2.0), torch.full((3,), 2.0)
-        body(x, torch.tensor(limit))
-        f(own, torch.tensor(limit))
-        assert torch.equal(x, own)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for limit in (1.0, 100.0, 1.0, 100.0):
+            x, own = torch.full((3,), 2.0), torch.full((3,), 2.0)
+            body(x, torch.tensor(limit))
+            f(own, torch.tensor(limit))
+            assert torch.equal(x, own)
 
 
 def test_what_leaves_a_branch_under_no_grad_keeps_its_history():

@@ -8,6 +8,7 @@ import pytest
 import torch
 import tracehost
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -248,13 +249,13 @@ def test_none_before_is_a_trace_of_its_own():
         box.h = x * 1 if box.h is None else box.h + x
         return box.h * 2
 
-    for n in range(1, 4):
-        assert torch.equal(f(X), X * n * 2)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for n in range(1, 4):
+            assert torch.equal(f(X), X * n * 2)
     box.h = None
-    for n in range(1, 4):
-        assert torch.equal(f(X), X * n * 2)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 0):
+        for n in range(1, 4):
+            assert torch.equal(f(X), X * n * 2)
 
 
 @pytest.mark.parametrize("kept", [Box(), {}], ids=["attribute", "key"])
@@ -290,14 +291,15 @@ def test_a_parameter_is_made_once():
     line = Lazy.forward.__code__.co_firstlineno + 2
     module = Lazy()
     f = tracehost.function(module)
-    results = [f(X) for _ in range(3)]
-    assert all(torch.equal(r, X) and r.requires_grad for r in results)
-    assert f.tracing_count() == 2 and len(list(module.parameters())) == 1
-    made = [e for e in tracehost.events(f) if e.kind == "trace"][0]
-    assert made.notes == (f"the body creates self.w at test_state_rebound.py:{line}",)
-    del module.w
-    assert torch.equal(f(X), X)
-    assert f.tracing_count() == 3  # nothing was kept of the trace that made it
+    with assert_traces(f, 2):
+        results = [f(X) for _ in range(3)]
+        assert all(torch.equal(r, X) and r.requires_grad for r in results)
+        assert len(list(module.parameters())) == 1
+    with assert_traces(f, 1):  # nothing was kept of the trace that made it
+        made = [e for e in tracehost.events(f) if e.kind == "trace"][0]
+        assert made.notes == (f"the body creates self.w at test_state_rebound.py:{line}",)
+        del module.w
+        assert torch.equal(f(X), X)
 
 
 def test_an_object_that_only_the_body_can_make_is_made_by_every_call():
@@ -326,10 +328,10 @@ def test_state_of_another_size_is_another_trace():
         box.h = torch.cat([box.h, x])
         return box.h.sum()
 
-    for n in range(1, 4):
-        f(X)
-        assert box.h.shape == (1 + 3 * n,)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for n in range(1, 4):
+            f(X)
+            assert box.h.shape == (1 + 3 * n,)
 
 
 def test_gradients_reach_back_through_the_state():
@@ -378,11 +380,11 @@ def test_an_object_argument_is_stored_to():
 
     a, b = Box(), Box()
     a.h, b.h = torch.zeros(3), torch.ones(3)
-    for n in range(1, 4):
-        step(a, X)
-        step(b, X)
-        assert torch.equal(a.h, X * n) and torch.equal(b.h, X * n + 1)
-    assert step.tracing_count() == 2
+    with assert_traces(step, 2):
+        for n in range(1, 4):
+            step(a, X)
+            step(b, X)
+            assert torch.equal(a.h, X * n) and torch.equal(b.h, X * n + 1)
 
 
 def test_a_hit_that_fails_stores_what_the_body_does():
@@ -410,9 +412,9 @@ def test_without_watching_a_tensor_is_still_stored():
         box.h = box.h + x
         return box.h * 2
 
-    for n in range(1, 4):
-        assert torch.equal(f(X), X * n * 2)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for n in range(1, 4):
+            assert torch.equal(f(X), X * n * 2)
 
 
 def test_in_a_staged_branch():
@@ -428,24 +430,25 @@ def test_in_a_staged_branch():
         return box.h * 2
 
     expected = torch.zeros(3)
-    for i in [0, 2, 0, 3]:
-        x = X + i
-        expected = expected + x if x.sum() > 3 else expected - x
-        assert torch.equal(f(x), expected * 2)
-        assert torch.equal(box.h, expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for i in [0, 2, 0, 3]:
+            x = X + i
+            expected = expected + x if x.sum() > 3 else expected - x
+            assert torch.equal(f(x), expected * 2)
+            assert torch.equal(box.h, expected)
 
 
 def test_a_concrete_function_stores_too():
     body, state = attribute()
     f = tracehost.function(body)
-    concrete = f.get_concrete_function(tracehost.TensorSpec([3]))
-    assert type(state()) is torch.Tensor and torch.equal(state(), torch.zeros(3))
-    concrete(X)
-    concrete(X)
-    assert torch.equal(state(), X * 1.5)
-    f(X)
-    assert torch.equal(state(), X * 1.75) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        concrete = f.get_concrete_function(tracehost.TensorSpec([3]))
+        assert type(state()) is torch.Tensor and torch.equal(state(), torch.zeros(3))
+        concrete(X)
+        concrete(X)
+        assert torch.equal(state(), X * 1.5)
+        f(X)
+        assert torch.equal(state(), X * 1.75)
 
 
 def test_a_request_that_fails_leaves_no_fake_tensor():
@@ -467,10 +470,10 @@ def test_an_inlined_function_stores():
     inner = tracehost.function(body)
     outer = tracehost.function(lambda x: inner(x) + inner(x))
     body2, state2 = attribute()
-    for i in range(4):
-        assert torch.equal(outer(X + i), body2(X + i) + body2(X + i))
-        assert torch.equal(state(), state2())
-    assert outer.tracing_count() == 1
+    with assert_traces(outer, 1):
+        for i in range(4):
+            assert torch.equal(outer(X + i), body2(X + i) + body2(X + i))
+            assert torch.equal(state(), state2())
 
 
 def test_state_of_a_recurrent_network():
@@ -488,9 +491,9 @@ def test_state_of_a_recurrent_network():
     net = Net()
     twin = copy.deepcopy(net)
     f = tracehost.function(net)
-    for i in range(5):
-        x = torch.full((2, 1, 3), float(i))
-        assert torch.equal(f(x), twin(x))
-        for ours, theirs in zip(net.state, twin.state, strict=True):
-            assert torch.equal(ours, theirs)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for i in range(5):
+            x = torch.full((2, 1, 3), float(i))
+            assert torch.equal(f(x), twin(x))
+            for ours, theirs in zip(net.state, twin.state, strict=True):
+                assert torch.equal(ours, theirs)

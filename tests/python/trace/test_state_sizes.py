@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, check
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -68,12 +69,13 @@ def test_an_argument_is_resized_by_hits():
         return x + 1
 
     f = tracehost.function(body)
-    for _ in range(3):
-        mine, theirs = x4(False), x4(False)
-        assert_same(f(mine), body(theirs))
-        assert_same(mine, theirs)
-    assert f.tracing_count() == 1
-    assert torch.equal(f(mine), mine + 1) and f.tracing_count() == 2
+    with assert_traces(f, 1):
+        for _ in range(3):
+            mine, theirs = x4(False), x4(False)
+            assert_same(f(mine), body(theirs))
+            assert_same(mine, theirs)
+    with assert_traces(f, 1):
+        assert torch.equal(f(mine), mine + 1)
 
 
 def test_resize_to_a_size_that_may_differ():
@@ -108,7 +110,7 @@ def test_a_capture_is_resized_by_hits():
 
     mine, theirs = torch.zeros(1), torch.zeros(1)
     f = tracehost.function(lambda x: body(mine, x))
-    for i in range(3):  # another size is another trace
-        assert_same(f(torch.ones(())), body(theirs, torch.ones(())))
-        assert_same(mine, theirs)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for i in range(3):  # another size is another trace
+            assert_same(f(torch.ones(())), body(theirs, torch.ones(())))
+            assert_same(mine, theirs)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, check, fresh, gradients, place
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -16,17 +17,19 @@ def both(body, make, calls=4, traces=1):
     """Runs eager and Function each on state of its own; `make()` gives (state, args of call i)."""
     (mine, arguments), (theirs, expected_arguments) = make(), make()
     f = tracehost.function(lambda *args: body(mine, *args))
-    for i in range(calls):
-        expected = body(theirs, *expected_arguments(i))
-        got = f(*arguments(i))
-        assert_same(got, expected, f"the result of call {i}")
-        assert_same(fresh(mine), fresh(theirs), f"the state after call {i}")
-        for a, b in zip(mine, theirs):
-            assert a.requires_grad == b.requires_grad and a.is_leaf == b.is_leaf
-        leaves = [t for t in mine if t.requires_grad and t.is_leaf]
-        others = [t for t in theirs if t.requires_grad and t.is_leaf]
-        assert_same(gradients(got, leaves), gradients(expected, others), f"gradients of call {i}")
-    assert f.tracing_count() == traces
+    with assert_traces(f, traces):
+        for i in range(calls):
+            expected = body(theirs, *expected_arguments(i))
+            got = f(*arguments(i))
+            assert_same(got, expected, f"the result of call {i}")
+            assert_same(fresh(mine), fresh(theirs), f"the state after call {i}")
+            for a, b in zip(mine, theirs):
+                assert a.requires_grad == b.requires_grad and a.is_leaf == b.is_leaf
+            leaves = [t for t in mine if t.requires_grad and t.is_leaf]
+            others = [t for t in theirs if t.requires_grad and t.is_leaf]
+            assert_same(
+                gradients(got, leaves), gradients(expected, others), f"gradients of call {i}"
+            )
     return f
 
 
@@ -159,10 +162,10 @@ def test_a_leaf_made_before_a_branch_that_uses_it():
         return y
 
     f = tracehost.function(body)
-    for sign in (1, -1, 1, -1):
-        x = x4(False) * sign
-        assert_same(f(x), body(x))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for sign in (1, -1, 1, -1):
+            x = x4(False) * sign
+            assert_same(f(x), body(x))
 
 
 def test_an_assigned_flag():
@@ -189,11 +192,11 @@ def test_flags_of_arguments_and_captures_are_set_by_hits():
     both(body, lambda: ([x4(False)], lambda i: (torch.full((4,), float(i)),)), traces=2)
 
     f = tracehost.function(lambda x: x.requires_grad_() * 2)
-    for _ in range(3):
-        x = x4(False)
-        assert f(x).requires_grad and x.requires_grad
-        assert f(x).requires_grad
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for _ in range(3):
+            x = x4(False)
+            assert f(x).requires_grad and x.requires_grad
+            assert f(x).requires_grad
 
 
 def test_eagers_errors_for_flags():

@@ -6,6 +6,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -83,11 +84,11 @@ BODIES = [
 def test_a_number_is_written_at_tensors_of_indices(body, declared):
     specs = [tracehost.TensorSpec([None, None]), tracehost.TensorSpec([None], torch.int64)]
     f = tracehost.function(body, **({"input_signature": specs} if declared else {}))
-    for grid, rows in zip(GRIDS, ROWS, strict=True):
-        given, expected = grid.clone(), grid.clone()
-        assert_same(f(given, rows), body(expected, rows))
-        assert_same(given, expected)
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for grid, rows in zip(GRIDS, ROWS, strict=True):
+            given, expected = grid.clone(), grid.clone()
+            assert_same(f(given, rows), body(expected, rows))
+            assert_same(given, expected)
 
 
 def test_a_number_that_an_object_holds():
@@ -99,11 +100,12 @@ def test_a_number_that_an_object_holds():
         thing.value += 1
         return x
 
-    for k, (grid, rows) in enumerate(zip(GRIDS * 2, ROWS * 2, strict=True)):
-        expected = grid.clone()
-        expected[rows, rows] = 1.0 + k
-        assert_same(f(grid.clone(), rows), expected)
-    assert f.tracing_count() == 2 and thing.value == 7.0
+    with assert_traces(f, 2):
+        for k, (grid, rows) in enumerate(zip(GRIDS * 2, ROWS * 2, strict=True)):
+            expected = grid.clone()
+            expected[rows, rows] = 1.0 + k
+            assert_same(f(grid.clone(), rows), expected)
+        assert thing.value == 7.0
 
 
 def test_gradients_pass_by_what_was_written():
@@ -157,10 +159,12 @@ def as_often_as_it_is(x, flag):
 @pytest.mark.parametrize("first", [False, True])
 def test_a_tensor_without_dimensions_is_written_in_a_block(body, first):
     f = tracehost.function(body)
-    for flag in (first, not first, first):
-        for grid in GRIDS:
-            assert_same(f(grid.clone(), torch.tensor(flag)), body(grid.clone(), torch.tensor(flag)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for flag in (first, not first, first):
+            for grid in GRIDS:
+                assert_same(
+                    f(grid.clone(), torch.tensor(flag)), body(grid.clone(), torch.tensor(flag))
+                )
 
 
 def common(a, b):
@@ -178,10 +182,10 @@ def common(a, b):
 def test_a_table_of_lengths():
     f = tracehost.function(common)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(5):
-        a, b = (torch.randint(0, 3, (n,), generator=generator) for n in (4, 3))
-        assert_same(f(a, b), common(a, b))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(5):
+            a, b = (torch.randint(0, 3, (n,), generator=generator) for n in (4, 3))
+            assert_same(f(a, b), common(a, b))
 
 
 def test_what_torch_reads_at_a_list_is_checked():
@@ -191,11 +195,11 @@ def test_what_torch_reads_at_a_list_is_checked():
         return x
 
     f = tracehost.function(body)
-    for flag in (False, True, False, True):
-        assert_same(
-            f(GRIDS[1].clone(), torch.tensor(flag)), body(GRIDS[1].clone(), torch.tensor(flag))
-        )
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for flag in (False, True, False, True):
+            assert_same(
+                f(GRIDS[1].clone(), torch.tensor(flag)), body(GRIDS[1].clone(), torch.tensor(flag))
+            )
 
 
 def routed(x, mask):
@@ -217,9 +221,9 @@ def routed_by_expert(x, mask):
 def test_rows_of_any_count_are_written(body):
     f = tracehost.function(body)
     x = torch.rand(3, 2)
-    for mask in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
-        assert_same(f(x, torch.tensor(mask)), body(x, torch.tensor(mask)))
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for mask in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
+            assert_same(f(x, torch.tensor(mask)), body(x, torch.tensor(mask)))
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2,), (1, 1, 2), ()])

@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -58,11 +59,13 @@ def test_a_trace_that_raises_leaves_no_half_made_entry():
         return y
 
     f = tracehost.function(body)
-    with pytest.raises(ValueError, match="no"):
-        f(X)
-    assert f.tracing_count() == 0 and f.stats()["live"] == 0
+    with assert_traces(f, 0):
+        with pytest.raises(ValueError, match="no"):
+            f(X)
+        assert f.stats()["live"] == 0
     bad.clear()
-    assert torch.equal(f(X), X * 2) and f.tracing_count() == 1
+    with assert_traces(f, 1):
+        assert torch.equal(f(X), X * 2)
 
 
 def test_jax_mps_138_two_lambdas_of_one_line_are_two_functions():
@@ -73,9 +76,9 @@ def test_jax_mps_138_two_lambdas_of_one_line_are_two_functions():
 def test_mlx_trees_carry_their_sizes():
     f = tracehost.function(lambda *trees: str(torch.utils._pytree.tree_structure(trees)))
     a, b = X, X + 1
-    for trees in ([[a], [b]], [[a, [b]]], [(a,), [b]], [[a], (b,)], [[], [a], b], [[[]], a, b]):
-        assert f(*trees) == str(torch.utils._pytree.tree_structure(tuple(trees)))
-    assert f.tracing_count() == 6
+    with assert_traces(f, 6):
+        for trees in ([[a], [b]], [[a, [b]]], [(a,), [b]], [[a], (b,)], [[], [a], b], [[[]], a, b]):
+            assert f(*trees) == str(torch.utils._pytree.tree_structure(tuple(trees)))
 
 
 # ---- Dr.Jit ---------------------------------------------------------------------------------------
@@ -97,18 +100,20 @@ def test_drjit_threads_do_not_meet_in_one_function():
     f = tracehost.function(lambda x, n: (x * n).sum())
     failures, barrier = [], threading.Barrier(8)
 
-    def work(n):
-        barrier.wait()
-        for _ in range(200):
-            if f(X, n).item() != (X * n).sum().item():
-                failures.append(n)
+    with assert_traces(f, 4):
 
-    threads = [threading.Thread(target=work, args=(i % 4,)) for i in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures and f.tracing_count() == 4
+        def work(n):
+            barrier.wait()
+            for _ in range(200):
+                if f(X, n).item() != (X * n).sum().item():
+                    failures.append(n)
+
+        threads = [threading.Thread(target=work, args=(i % 4,)) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert not failures
 
 
 def test_drjit_equal_but_distinct_objects_hit():
@@ -120,9 +125,9 @@ def test_drjit_equal_but_distinct_objects_hit():
             return 7
 
     f = tracehost.function(lambda x, key: x * 2)
-    for _ in range(3):
-        f(X, Key())
-    assert f.tracing_count() == 1
+    with assert_traces(f, 1):
+        for _ in range(3):
+            f(X, Key())
 
 
 def test_drjit_eviction_comes_after_success():
@@ -200,9 +205,9 @@ def test_zorch_163_metadata_compared_by_identity_is_told():
 
 def test_jax_4712_lists_are_values():
     f = tracehost.function(lambda x, axes: x.reshape(2, 2).sum(axes))
-    for axes in ([0], [0, 1], [0]):
-        assert torch.equal(f(X, axes), X.reshape(2, 2).sum(axes))
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for axes in ([0], [0, 1], [0]):
+            assert torch.equal(f(X, axes), X.reshape(2, 2).sum(axes))
 
 
 def test_jax_13992_a_static_that_changes_returns_no_wrong_entry():
@@ -211,10 +216,10 @@ def test_jax_13992_a_static_that_changes_returns_no_wrong_entry():
 
     config = Config()
     f = tracehost.function(lambda x, c: x * c.scale)
-    for scale in (2.0, 3.0, 2.0):
-        config.scale = scale
-        assert torch.equal(f(X, config), X * scale)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for scale in (2.0, 3.0, 2.0):
+            config.scale = scale
+            assert torch.equal(f(X, config), X * scale)
 
 
 # ---- Dynamo ---------------------------------------------------------------------------------------
@@ -249,21 +254,21 @@ def test_dynamo_grad_mode_and_step_counters_are_named():
 
 def test_true_one_and_one_point_zero_differ():
     f = tracehost.function(lambda x, n: (n, type(n).__name__))
-    for n in (True, 1, 1.0, False, 0, 0.0, -0.0):
-        got, name = f(X, n)
-        assert name == type(n).__name__ and math.copysign(1, got) == math.copysign(1, n)
-    assert f.tracing_count() == 7
-    f(X, math.nan), f(X, math.nan)
-    assert f.tracing_count() == 8
+    with assert_traces(f, 7):
+        for n in (True, 1, 1.0, False, 0, 0.0, -0.0):
+            got, name = f(X, n)
+            assert name == type(n).__name__ and math.copysign(1, got) == math.copysign(1, n)
+    with assert_traces(f, 1):
+        f(X, math.nan), f(X, math.nan)
 
 
 def test_dict_order_list_and_tuple_aliases_and_empty_sizes():
     f = tracehost.function(lambda tree: repr(torch.utils._pytree.tree_structure(tree)))
     a, b = X, X + 1
     trees = [{"a": a, "b": b}, {"b": b, "a": a}, [a, b], (a, b), [a, a], [a[:0], a[:1]]]
-    for tree in trees + trees:
-        f(tree)
-    assert f.tracing_count() == len(trees)
+    with assert_traces(f, len(trees)):
+        for tree in trees + trees:
+            f(tree)
 
 
 def test_a_freed_function_frees_its_graphs():

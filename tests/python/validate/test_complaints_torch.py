@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 import tracehost
 from torch import nn
+from tracehost.testing import assert_traces
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
@@ -17,22 +18,22 @@ pytestmark = pytest.mark.filterwarnings(
 def same(body, *calls, traces=1, **options):
     """`f` gives what `body` gives, to the bit, for each call."""
     f = tracehost.function(body, **options)
-    for args in calls:
-        torch.manual_seed(3)
-        expected = body(*args)
-        torch.manual_seed(3)
-        got = f(*args)
-        for a, b in zip(
-            torch.utils._pytree.tree_leaves(got),
-            torch.utils._pytree.tree_leaves(expected),
-            strict=True,
-        ):
-            if isinstance(b, torch.Tensor):
-                assert torch.equal(a, b) and a.dtype is b.dtype and a.device == b.device
-                assert a.stride() == b.stride() and a.requires_grad == b.requires_grad
-            else:
-                assert a == b and type(a) is type(b)
-    assert f.tracing_count() == traces
+    with assert_traces(f, traces):
+        for args in calls:
+            torch.manual_seed(3)
+            expected = body(*args)
+            torch.manual_seed(3)
+            got = f(*args)
+            for a, b in zip(
+                torch.utils._pytree.tree_leaves(got),
+                torch.utils._pytree.tree_leaves(expected),
+                strict=True,
+            ):
+                if isinstance(b, torch.Tensor):
+                    assert torch.equal(a, b) and a.dtype is b.dtype and a.device == b.device
+                    assert a.stride() == b.stride() and a.requires_grad == b.requires_grad
+                else:
+                    assert a == b and type(a) is type(b)
     return f
 
 
@@ -86,8 +87,9 @@ def test_sizes_stay_right_where_they_may_differ():
 
 def test_62961_31141_13969_17655_46580_145995_42170_43134_the_device_is_no_constant():
     f = tracehost.function(lambda x: x + torch.ones(3, device=x.device))
-    assert f(X).device.type == "cpu" and f(X.to("meta")).device.type == "meta"
-    assert f(X).device.type == "cpu" and f.tracing_count() == 2
+    with assert_traces(f, 2):
+        assert f(X).device.type == "cpu" and f(X.to("meta")).device.type == "meta"
+        assert f(X).device.type == "cpu"
 
 
 def test_47010_the_dtype_is_no_constant():
@@ -124,19 +126,20 @@ def test_16097_80007_81623_80019_dicts_none_and_keywords_are_arguments_and_resul
         ((X,), {"y": Y, "scale": 2.0}),
         ((X,), {"extra": (X, Y)}),
     ]
-    for args, kwargs in calls:
-        got, expected = f(*args, **kwargs), optional(*args, **kwargs)
-        assert list(got) == list(expected) and got["n"] == expected["n"]
-        assert torch.equal(got["x"], expected["x"])
-        assert (got["y"] is None) == (expected["y"] is None)
-    assert f.tracing_count() == 3
+    with assert_traces(f, 3):
+        for args, kwargs in calls:
+            got, expected = f(*args, **kwargs), optional(*args, **kwargs)
+            assert list(got) == list(expected) and got["n"] == expected["n"]
+            assert torch.equal(got["x"], expected["x"])
+            assert (got["y"] is None) == (expected["y"] is None)
 
 
 def test_35600_86537_58109_96726_43119_21454_retraces_leave_nothing_behind():
     f = tracehost.function(lambda x, n: x * n, limit=2)
-    for n in range(20):
-        f(X, n)
-    assert f.stats()["live"] == 2 and f.tracing_count() == 20
+    with assert_traces(f, 20):
+        for n in range(20):
+            f(X, n)
+        assert f.stats()["live"] == 2
     before = len(torch.jit._state._python_cu.get_functions())
     f(X, 21)
     assert len(torch.jit._state._python_cu.get_functions()) == before
@@ -194,18 +197,18 @@ def test_29008_126277_writes_to_inputs_and_views():
 def test_train_and_eval_are_no_constants():
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     f = tracehost.function(net)
-    for mode in (True, False, True, False):
-        net.train(mode)
-        state = {k: v.clone() for k, v in net.state_dict().items()}
-        torch.manual_seed(1)
-        expected = net(X)
-        after = {k: v.clone() for k, v in net.state_dict().items()}
-        net.load_state_dict(state)
-        torch.manual_seed(1)
-        assert torch.equal(f(X), expected)
-        for k, v in net.state_dict().items():
-            assert torch.equal(v, after[k])
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for mode in (True, False, True, False):
+            net.train(mode)
+            state = {k: v.clone() for k, v in net.state_dict().items()}
+            torch.manual_seed(1)
+            expected = net(X)
+            after = {k: v.clone() for k, v in net.state_dict().items()}
+            net.load_state_dict(state)
+            torch.manual_seed(1)
+            assert torch.equal(f(X), expected)
+            for k, v in net.state_dict().items():
+                assert torch.equal(v, after[k])
 
 
 def test_149251_65611_128019_104732_scripted_and_traced_callees():
@@ -299,9 +302,9 @@ def test_python_values_that_are_read_from_outside():
 
     f = tracehost.function(body)
     global FACTOR
-    for FACTOR in (2.0, 5.0, 2.0):
-        assert torch.equal(f(X), X * FACTOR)
-    assert f.tracing_count() == 2
+    with assert_traces(f, 2):
+        for FACTOR in (2.0, 5.0, 2.0):
+            assert torch.equal(f(X), X * FACTOR)
 
 
 def test_numpy_is_rejected_with_the_line():

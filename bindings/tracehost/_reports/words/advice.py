@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .causes import Cause, quoted
+from .changes import written
 from .records import Account
-from .remedies import written
 
 # What has a graph of its own, each time that it changes, and what to do instead.
 _OWN_GRAPHS = {

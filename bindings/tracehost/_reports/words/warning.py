@@ -12,9 +12,10 @@ from typing import Any
 
 from .advice import advice
 from .causes import Cause, causes_of, counted, key, quoted, sentence
+from .changes import root
 from .choice import Choice
 from .records import Account, account, place
-from .remedies import Remedies, option, power_of_two, root
+from .remedies import Remedies, option, power_of_two
 
 MOST_CAUSES = 3  # of a warning
 MOST_IN_SUMMARY = 6

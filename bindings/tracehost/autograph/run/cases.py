@@ -126,7 +126,7 @@ def checked_pairs(pairs: Any, default: Any) -> list[tuple[Any, Thunk]]:
 def _check_exclusive(preds: list[Any], where: str) -> None:
     def fail() -> None:
         raise ValueError(
-            f"two or more of the {len(preds)} conditions of the case at {where} hold, and it is exclusive"
+            f"two or more of the {len(preds)} conditions of the case at {where} are true, and exclusive=True allows one"
         )
 
     if not any(map(_may_differ, preds)):

@@ -1,6 +1,6 @@
 """`tracehost run --frozen`: a call may trace what the lock has, and nothing else.
 
-Each trace of a call asks check() before it begins (bindings/src/call/gate.h); hits ask nothing. Traces come as they
+Each trace of a call asks Gate.check() before it begins (bindings/src/call/gate.h); hits ask nothing. Traces come as they
 would without a lock: none is made ahead, since only a call has the objects that a signature names.
 
 A Function object may trace a signature as often as the lock says. A signature of the lock with dynamic dimensions has
@@ -17,19 +17,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from tracehost_lock import (
-    DEFAULT,
-    Lock,
-    LockError,
-    Signatures,
-    at_commas,
-    name_of,
-    read,
-    stable,
-)
-
-from .. import _tracehost
-from .._errors import TraceError
+from . import DEFAULT, Lock, LockError, Signatures, at_commas, name_of, read, stable
 
 _MOST_LINES = 20
 _TENSOR = re.compile(r"\[((?:\d+|None)(?:, (?:\d+|None))*)\]")
@@ -45,8 +33,8 @@ def path_of(value: str) -> str:
     return os.path.abspath(DEFAULT if value in ("-", "1", "true") else os.path.expanduser(value))
 
 
-def close(value: str) -> None:
-    """From now on the lock decides what calls may trace, in this process and its children.
+def close(value: str) -> Callable[..., str | None]:
+    """The check() by which the lock decides what calls may trace, in this process and its children.
 
     Raises:
         ValueError: the file cannot be read, or is no lock.
@@ -63,12 +51,7 @@ def close(value: str) -> None:
         raise ValueError(f"TRACEHOST_FROZEN: {error}") from None
     os.environ["TRACEHOST_FROZEN"] = path  # children may be in another folder
     os.register_at_fork(after_in_child=_gate.forget)
-    _tracehost.close_gate()
-
-
-def check(**trace: object) -> str | None:
-    """The arguments are those of Gate.check()."""
-    return _gate.check(**trace) if _gate else None  # type: ignore[arg-type]
+    return _gate.check
 
 
 def is_closed() -> bool:
@@ -91,7 +74,7 @@ def listed(found: list[str]) -> str:
 def shown_as_traceback(message: str) -> bool:
     """Whether the program has ended by this error."""
     error = getattr(sys, "last_value", None)
-    return isinstance(error, TraceError) and str(error) == message
+    return type(error).__name__ == "TraceError" and str(error) == message
 
 
 class Gate:
