@@ -1,5 +1,6 @@
 """CUDA graphs beside what else a process does: streams, threads, captures of its own, modes."""
 
+import sys
 import threading
 
 import pytest
@@ -169,18 +170,23 @@ def test_a_capture_of_the_callers_on_another_stream_of_this_thread():
 
 
 def test_threads_with_parameters_that_move():
-    """Four threads, each on two streams in turn, allocate and free meanwhile; each moves its weight now and then."""
+    """Four threads, each on two streams in turn, allocate and free meanwhile; each moves its weight now and then.
+    Each has twenty replays of its own at least."""
     shared = function(chain)
-    wrong = []
+    wrong, functions = [], []
+    standin = sys.modules.get("standin")
+    if standin:
+        standin.reset()
 
     def work(k):
         torch.cuda.set_device(0)
         weight = torch.nn.Parameter(torch.full((4, 4), k / 8, device="cuda"), requires_grad=False)
         mine = function(lambda x: chain(x @ weight))
+        functions.append(mine)
         streams = [torch.cuda.Stream(), torch.cuda.Stream()]
         streams[0].wait_stream(torch.cuda.current_stream())
         seen = []
-        for i in range(24):
+        for i in range(48):
             stream = streams[i % 2]
             stream.wait_stream(streams[1 - i % 2])
             with torch.cuda.stream(stream):
@@ -205,6 +211,9 @@ def test_threads_with_parameters_that_move():
     for thread in threads:
         thread.join()
     assert not wrong
+    assert [f.stats()["captured"] > 0 for f in functions] == [True] * 4
+    if standin:
+        assert standin.count("graph_launch") >= 4 * 20
 
 
 def test_modes_that_come_and_go():
