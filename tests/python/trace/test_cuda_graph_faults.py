@@ -91,8 +91,13 @@ STEPS = {  # what fails, how often, how many calls after the capture, and what t
     "instantiate": ("cudaGraphInstantiate", 1, 0, "its capture failed: "),
     "first replay": ("cudaGraphLaunch", 1, 0, "its first replay failed: "),
     "replay": ("cudaGraphLaunch", 1, 3, "a replay failed: "),
-    "memory": ("cudaMalloc", 1, 0, ""),
-    "memory, after torch has freed its own": ("cudaMalloc", 2, 0, ""),
+    "memory": ("cudaMalloc", 1, 0, ""),  # the next call tries again
+    "memory of the next call as well": (
+        "cudaMalloc",
+        2,
+        0,
+        "its capture failed: CUDA out of memory. ",
+    ),
 }
 
 

@@ -171,9 +171,10 @@ def test_a_capture_of_the_callers_on_another_stream_of_this_thread():
 
 def test_threads_with_parameters_that_move():
     """Four threads, each on two streams in turn, allocate and free meanwhile; each moves its weight now and then.
-    Each has twenty replays of its own at least."""
+    One after the other they settle, so that each has a capture, then all call at once."""
     shared = function(chain)
     wrong, functions = [], []
+    turn, all_settled = threading.Lock(), threading.Barrier(4)
     standin = sys.modules.get("standin")
     if standin:
         standin.reset()
@@ -186,7 +187,8 @@ def test_threads_with_parameters_that_move():
         streams = [torch.cuda.Stream(), torch.cuda.Stream()]
         streams[0].wait_stream(torch.cuda.current_stream())
         seen = []
-        for i in range(48):
+
+        def call(i):
             stream = streams[i % 2]
             stream.wait_stream(streams[1 - i % 2])
             with torch.cuda.stream(stream):
@@ -196,6 +198,13 @@ def test_threads_with_parameters_that_move():
                 x = torch.full((2, 4), i / 8, device="cuda")
                 y = mine(x)
                 seen.append((y, shared(y), churn))
+
+        with turn:
+            for i in range(7):
+                call(i)
+        all_settled.wait(60)
+        for i in range(7, 48):
+            call(i)
         for stream in streams:
             stream.synchronize()
         w = torch.full((4, 4), k / 8)
