@@ -67,40 +67,6 @@ def queue_up():
         y = chain(y)
 
 
-def test_a_warm_run_is_in_order_with_the_callers_stream():
-    """It runs on a stream of its own: after what the caller has queued, and before what follows."""
-    f = function(chain)
-    f(torch.ones(3, device="cuda"))
-    found = []
-    for i in range(4):
-        queue_up()
-        x = torch.full((3,), float(i), device="cuda")
-        y = f(x)
-        found.append((x, y * 2, y))
-    torch.cuda.synchronize()
-    for x, twice, y in found:
-        assert torch.equal(y, chain(x))
-        assert torch.equal(twice, chain(x) * 2)
-
-
-def test_a_result_of_a_warm_run_that_another_stream_reads_is_not_used_again():
-    f = function(chain)
-    xs = [torch.full((3,), float(i), device="cuda") for i in range(4)]
-    f(xs[0])
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(one):
-        y = f(xs[1])
-        queue_up()
-        twice = y * 2
-        del y
-    with torch.cuda.stream(other):
-        z = f(xs[2])
-    torch.cuda.synchronize()
-    assert torch.equal(twice, chain(xs[1]) * 2)
-    assert torch.equal(z, chain(xs[2]))
-
-
 def test_a_function_is_dropped_while_another_stream_replays():
     """Its memory is that of the stream that it was captured on, which may use it again."""
     f = settled()
