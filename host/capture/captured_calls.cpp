@@ -28,7 +28,8 @@ bool is_of_memory(const std::exception &error) {
 
 bool Entry::make_step(Values inputs) {
   try {
-    step_ = std::make_unique<TrainingStep>(subject_.graph, inputs, subject_.draws);
+    step_ = std::make_unique<TrainingStep>(subject_.graph, inputs, subject_.draws,
+                                           subject_.complete_places);
   } catch (const tape::NoTape &none) {
     reject(none.why);
     return false;

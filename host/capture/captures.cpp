@@ -48,6 +48,7 @@ Subject subject_of(const jit::Graph &graph, const Options &options) {
   return {graph,
           options.interpret,
           options.take_failure,
+          options.complete_places,
           options.arguments,
           any_draws(*graph.block()),
           written_inputs(graph),

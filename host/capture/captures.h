@@ -61,6 +61,9 @@ struct Options {
   std::function<void(torch::jit::Stack &, bool captured)> interpret;
   /// What an op of `interpret` threw last on this thread. Null: it is not known.
   Failure (*take_failure)() = nullptr;
+  /// Marks the ops of a block, so that `take_failure` knows what they throw. Null: it knows
+  /// nothing.
+  void (*complete_places)(torch::jit::Block &) = nullptr;
   /// The user's line of a node, `net.py:12`, or empty. Null: it is not known.
   std::string (*place_of)(const torch::jit::Node &) = nullptr;
   /// The device that captures; null, and `why`: there is none. Asked once.

@@ -35,6 +35,7 @@ struct Subject {
   std::function<void(jit::Stack &, bool captured)> interpret;
   /// Of the last run on this thread. Null: it is not known.
   Failure (*take_failure)() = nullptr;
+  void (*complete_places)(jit::Block &) = nullptr; ///< null: take_failure is null as well
   std::size_t arguments; ///< inputs past these are tensors that the body reaches
   bool draws;
   std::vector<bool> written; ///< inputs that an op writes to

@@ -105,7 +105,6 @@ void StaticInputs::bind(c10::ArrayRef<c10::IValue> given) {
       input.how = Input::How::copied;
     if (input.how == Input::How::in_place) {
       see(input, t);
-      input.storage = t.storage();
       input.fixed = t.variable_data();
     } else {
       input.fixed = own_memory_like(t);
@@ -117,10 +116,8 @@ void StaticInputs::bind(c10::ArrayRef<c10::IValue> given) {
 void StaticInputs::unbind() {
   to_.clear();
   from_.clear();
-  for (Input &input : inputs_) {
-    input.storage = {};
+  for (Input &input : inputs_)
     input.fixed.reset();
-  }
 }
 
 std::int64_t StaticInputs::bytes() const {

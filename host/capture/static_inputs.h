@@ -68,8 +68,9 @@ private:
     const void *address = nullptr;
     /// Of the last warm run, or of the capture. No later tensor has the same one.
     std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> seen;
-    c10::Storage storage; ///< of a capture, used in place: its memory is kept
-    at::Tensor fixed;     ///< what the capture has; undefined: there is no capture
+    /// What the capture has, with its memory: that of the call, or a copy. Undefined: there is no
+    /// capture.
+    at::Tensor fixed;
   };
   static bool is_at(const Input &input, const at::Tensor &t);
   static void see(Input &input, const at::Tensor &t);

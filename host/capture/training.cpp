@@ -27,16 +27,21 @@ private:
 };
 
 tape::FlatGraph flatten_on_device(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs,
-                                  bool draws) {
+                                  bool draws, void (*complete_places)(jit::Block &)) {
   const EngineOnThisThread here;
   const DrawsUndone undone(device_of_inputs(inputs), draws);
-  return tape::flatten(graph, inputs, /*limited=*/false);
+  tape::FlatGraph flat = tape::flatten(graph, inputs, /*limited=*/false);
+  if (complete_places)
+    complete_places(*flat.graph->block());
+  return flat;
 }
 
 } // namespace
 
-TrainingStep::TrainingStep(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool draws)
-    : inputs_(inputs.size()), leaves_(inputs), flat_(flatten_on_device(graph, inputs, draws)),
+TrainingStep::TrainingStep(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool draws,
+                           void (*complete_places)(jit::Block &))
+    : inputs_(inputs.size()), leaves_(inputs),
+      flat_(flatten_on_device(graph, inputs, draws, complete_places)),
       gradients_(gradients(inputs)), code_(flat_.graph, "step") {}
 
 std::vector<c10::IValue> TrainingStep::gradients(c10::ArrayRef<c10::IValue> inputs) const {

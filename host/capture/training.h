@@ -21,8 +21,9 @@ namespace tracehost::capture {
 class TrainingStep {
 public:
   /// Runs the graph once, on copies. Throws tape::NoTape, and what an op throws. `draws`: it draws
-  /// from the device's generator, which is restored.
-  TrainingStep(const torch::jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool draws);
+  /// from the device's generator, which is restored. `complete_places`: as of Options.
+  TrainingStep(const torch::jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs, bool draws,
+               void (*complete_places)(torch::jit::Block &));
 
   /// Hot. Whether autograd knows the same of the inputs as it did of those of the constructor.
   bool holds(c10::ArrayRef<c10::IValue> inputs) const;

@@ -185,6 +185,7 @@ void Program::Impl::optimize(ProgramOptions given) {
     jit::InterpreterState(code).run(stack);
   };
   options.take_failure = &take_failure;
+  options.complete_places = &complete_places;
   options.place_of = &place_of;
   options.find_device = &capture::plugin_device;
   options.arguments = given.arguments;

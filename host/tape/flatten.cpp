@@ -149,6 +149,7 @@ private:
     if (varies)
       give_up(std::string(name) + " takes a number of the call, and is differentiated");
     read_.clear();
+    differentiated_ = &node;
     const std::vector<at::Tensor> integers = integers_of(arguments, true);
     {
       const shapes::WatchedOps watched([this](const c10::OperatorHandle &op, c10::DispatchKeySet,
@@ -188,6 +189,7 @@ private:
       inputs.push_back(flat(*input));
     jit::Node *made = made_->create(node.kind(), inputs, node.outputs().size());
     made->copyAttributes(node);
+    made->setSourceRange(node.sourceRange());
     made_->insertNode(made);
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       made->outputs()[i]->setType(node.outputs()[i]->type());
@@ -233,6 +235,7 @@ private:
     op.callBoxed(stack);
     jit::Node *made =
         made_->create(c10::Symbol::fromQualString(schema.name()), inputs, schema.returns().size());
+    made->setSourceRange(differentiated_->sourceRange());
     made_->insertNode(made);
     for (std::size_t i = 0; i < schema.returns().size(); ++i) {
       const c10::IValue &result = stack[stack.size() - schema.returns().size() + i];
@@ -316,6 +319,7 @@ private:
   std::unordered_set<const jit::Value *> varying_;
   std::unordered_set<const c10::StorageImpl *> unwritten_;       ///< of `empty`
   std::unordered_set<const c10::StorageImpl *> read_;            ///< by ops of the node under way
+  const jit::Node *differentiated_ = nullptr;                    ///< the node under way
   std::vector<std::pair<const jit::Value *, at::Tensor>> given_; ///< inputs, gradients as well
   std::vector<at::Tensor> given_grads_;                          ///< by tensor input
   Versions versions_;

@@ -26,6 +26,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.faults import Mutant, all_mutants
@@ -48,28 +49,33 @@ class Runner:
     def make(self, targets: list[str]) -> bool:
         jobs = os.environ.get("TRACEHOST_JOBS", "2")
         built = run("cmake", "--build", self.build, "-j", jobs, "--target", *targets)
-        if built == 0:
+        if built.status == 0:
             run("cmake", "--install", self.build, "--prefix", sys.prefix)
-        return built == 0
+        return built.status == 0
 
     def targets(self, mutant: Mutant) -> list[str]:
         plugin = ["tracehost_cuda"] if "/cuda/" in mutant.file else []
         cpp = ["tracehost_tests"] if any(test.startswith("cpp:") for test in mutant.tests) else []
         return [*TARGETS, *plugin, *cpp]
 
-    def passes(self, test: str, on: str) -> bool:
+    def first_failure(self, test: str, on: str) -> str | None:
+        """The name of the test that fails first."""
         if test.startswith("cpp:"):
-            return run(self.build / "tracehost_tests", f"--gtest_filter={test[4:]}") == 0
+            ran = run(self.build / "tracehost_tests", f"--gtest_filter={test[4:]}")
+            return test if ran.status else None
         environment = {"OMP_NUM_THREADS": "1", "TRACEHOST_BUILD": str(self.build), **SIMULATED[on]}
         if on != "cpu":
             environment["PYTHONPATH"] = str(ROOT / "tests" / "standin")
             environment["STANDIN_LIBRARIES"] = str(self.build / "standin")
         plugin = [] if on == "cpu" else ["-p", "standin"]
-        pytest = ["-m", "pytest", "-q", "-x", *plugin, "-p", "no:cacheprovider", test]
-        status = run(self.host, *pytest, **environment)
-        if status in NOT_RUN:
-            raise SystemExit(f"mutants: pytest ends with {status}, and has not run {test}")
-        return status == 0
+        pytest = ["-m", "pytest", "-q", "-x", "-rfE", *plugin, "-p", "no:cacheprovider", test]
+        ran = run(self.host, *pytest, **environment)
+        if ran.status in NOT_RUN:
+            raise SystemExit(f"mutants: pytest ends with {ran.status}, and has not run {test}")
+        if ran.status == 0:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.output, re.MULTILINE)
+        return failed[1] if failed else f"{test}, whose process ends with {ran.status}"
 
     def outcome(self, mutant: Mutant) -> str:
         """`killed by TEST`, `SURVIVES`, or `does not compile`."""
@@ -80,26 +86,35 @@ class Runner:
             if not self.make(self.targets(mutant)):
                 return "does not compile"
             for test in mutant.tests:
-                if not self.passes(test, mutant.on):
-                    return f"killed by {test}"
+                if failed := self.first_failure(test, mutant.on):
+                    return f"killed by {failed}"
             return "SURVIVES"
         finally:
             file.write_text(source)
 
 
-def run(*command: object, **environment: str) -> int:
-    """The exit status; 124 where it takes ten minutes, as a deadlock does."""
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    output: str
+
+
+def run(*command: object, **environment: str) -> Ran:
+    """The status is 124 where it takes ten minutes, as a deadlock does."""
     try:
-        return subprocess.run(
+        ran = subprocess.run(
             [str(one) for one in command],
             cwd=ROOT,
             env={**os.environ, **environment},
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
             timeout=600,
-        ).returncode
+        )
     except subprocess.TimeoutExpired:
-        return 124
+        return Ran(124, "")
+    return Ran(ran.returncode, ran.stdout)
 
 
 def main() -> int:

@@ -105,8 +105,8 @@ def fail_after(kernels):
 
 
 def fail_call(name, times=1):
-    """The next calls of cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate, cudaGraphLaunch or
-    cudaMalloc fail; 0 ends this."""
+    """The next calls of cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate, cudaGraphLaunch,
+    cudaMalloc, or of cudaLaunchKernel in a capture fail; 0 ends this."""
     _runtime.standin_fail_call(name.encode(), times)
 
 

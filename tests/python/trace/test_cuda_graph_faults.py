@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from cuda_graphs import NEEDED, chain, function, served_by, settled
+from torch import nn
 
 pytestmark = NEEDED
 
@@ -53,48 +55,81 @@ def test_a_fault_of_the_device_is_raised(tmp_path):
     assert ran.stdout.splitlines() == ["a CUDA graph (12 ops)", "True"], ran.stderr
 
 
-STEPS = {  # what fails, in which call, and what the function says then
-    "cudaStreamBeginCapture": (2, "its capture failed: "),
-    "cudaStreamEndCapture": (2, "its capture failed: "),
-    "cudaGraphInstantiate": (2, "its capture failed: "),
-    "cudaGraphLaunch": (2, "its first replay failed: "),
-    "cudaGraphLaunch later": (5, "a replay failed: "),
-    "cudaMalloc": (2, ""),
+def inference(decorate):
+    """It writes to a tensor that it keeps, and draws."""
+    total = torch.zeros(3, 4, device="cuda")
+
+    @decorate
+    def f(x):
+        total.add_(x)
+        return F.dropout(chain(x) + total, 0.5)
+
+    return f, lambda: [total]
+
+
+def training(decorate):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1)).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    @decorate
+    def f(x):
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return f, lambda: [t.detach() for p in net.parameters() for t in (p, p.grad)]
+
+
+CAPTURED = {inference: 2, training: 4}  # the call that is captured
+STEPS = {  # what fails, how often, how many calls after the capture, and what the function says then
+    "begin": ("cudaStreamBeginCapture", 1, 0, "its capture failed: "),
+    "op": ("cudaLaunchKernel", 1, 0, "its capture failed: CUDA error: operation not supported at "),
+    "end": ("cudaStreamEndCapture", 1, 0, "its capture failed: "),
+    "instantiate": ("cudaGraphInstantiate", 1, 0, "its capture failed: "),
+    "first replay": ("cudaGraphLaunch", 1, 0, "its first replay failed: "),
+    "replay": ("cudaGraphLaunch", 1, 3, "a replay failed: "),
+    "memory": ("cudaMalloc", 1, 0, ""),  # the next call tries again
+    "memory of the next call as well": (
+        "cudaMalloc",
+        2,
+        0,
+        "its capture failed: CUDA out of memory. ",
+    ),
 }
 
 
+@pytest.mark.parametrize("program", CAPTURED, ids=lambda program: program.__name__)
 @pytest.mark.parametrize("step", STEPS)
-def test_a_fault_at_each_step_leaves_the_call_alone(step):
+def test_a_fault_at_each_step_leaves_the_call_alone(step, program):
     """Results, writes and draws are eager's, later draws too, and no memory is lost."""
     standin = pytest.importorskip("standin", reason="only the simulated runtime fails on demand")
-    calls, why = STEPS[step]
+    call, times, later, why = STEPS[step]
 
     def run(decorate, fault=lambda: None):
-        total = torch.zeros(3, 4, device="cuda")
-
-        @decorate
-        def f(x):
-            total.add_(x)
-            return torch.nn.functional.dropout(chain(x) + total, 0.5)
-
+        f, state = program(decorate)
         torch.manual_seed(3)
         seen = []
-        for i in range(9):
-            if i == calls:
+        for i in range(12):
+            if i == CAPTURED[program] + later:
                 fault()
-            seen.append((f(torch.full((3, 4), i / 4, device="cuda")).cpu(), total.cpu()))
+            result = f(torch.full((3, 4), i / 4, device="cuda"))
+            seen.append([result.cpu(), *(t.cpu() for t in state())])
         return f, [*seen, torch.rand(3, device="cuda").cpu()]
 
-    settled(lambda x: torch.nn.functional.dropout(chain(x), 0.5))  # what torch keeps
+    run(function)  # what torch keeps
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
     expected = run(lambda body: body)[1]
-    fault = functools.partial(standin.fail_call, step.split()[0])
+    gc.collect()
+    torch.cuda.empty_cache()
     try:
-        f, found = run(function, fault)
+        f, found = run(function, functools.partial(standin.fail_call, call, times))
     finally:
-        standin.fail_call(step.split()[0], 0)
+        standin.fail_call(call, 0)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     if why:
         assert served_by(f).startswith("the interpreter: " + why), served_by(f)

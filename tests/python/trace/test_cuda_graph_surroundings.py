@@ -1,5 +1,7 @@
 """CUDA graphs beside what else a process does: streams, threads, captures of its own, modes."""
 
+import gc
+import sys
 import threading
 
 import pytest
@@ -56,6 +58,29 @@ def test_sizes_of_one_function_on_two_streams():
     for x, y in zip(inputs, found, strict=True):
         assert torch.equal(y, chain(x))
     assert f.stats()["captured"] == 2
+
+
+def queue_up():
+    """Work of the current stream, behind which later work of this stream waits."""
+    y = torch.ones(3, device="cuda")
+    for _ in range(8):
+        y = chain(y)
+
+
+def test_a_function_is_dropped_while_another_stream_replays():
+    """Its memory is that of the stream that it was captured on, which may use it again."""
+    f = settled()
+    x, other = torch.full((3,), 5.0, device="cuda"), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(other):
+        queue_up()
+        y = f(x)
+    del f
+    gc.collect()
+    later = [torch.full((3,), 99.0, device="cuda") for _ in range(64)]
+    torch.cuda.synchronize()
+    assert torch.equal(y, chain(x))
+    assert all(t.eq(99).all() for t in later)
 
 
 def test_a_write_is_seen_by_the_stream_that_waits():
@@ -169,18 +194,25 @@ def test_a_capture_of_the_callers_on_another_stream_of_this_thread():
 
 
 def test_threads_with_parameters_that_move():
-    """Four threads, each on two streams in turn, allocate and free meanwhile; each moves its weight now and then."""
+    """Four threads, each on two streams in turn, allocate and free meanwhile; each moves its weight now and then.
+    One after the other they settle, so that each has a capture, then all call at once."""
     shared = function(chain)
-    wrong = []
+    wrong, functions = [], []
+    turn, all_settled = threading.Lock(), threading.Barrier(4)
+    standin = sys.modules.get("standin")
+    if standin:
+        standin.reset()
 
     def work(k):
         torch.cuda.set_device(0)
         weight = torch.nn.Parameter(torch.full((4, 4), k / 8, device="cuda"), requires_grad=False)
         mine = function(lambda x: chain(x @ weight))
+        functions.append(mine)
         streams = [torch.cuda.Stream(), torch.cuda.Stream()]
         streams[0].wait_stream(torch.cuda.current_stream())
         seen = []
-        for i in range(24):
+
+        def call(i):
             stream = streams[i % 2]
             stream.wait_stream(streams[1 - i % 2])
             with torch.cuda.stream(stream):
@@ -190,6 +222,13 @@ def test_threads_with_parameters_that_move():
                 x = torch.full((2, 4), i / 8, device="cuda")
                 y = mine(x)
                 seen.append((y, shared(y), churn))
+
+        with turn:
+            for i in range(7):
+                call(i)
+        all_settled.wait(60)
+        for i in range(7, 48):
+            call(i)
         for stream in streams:
             stream.synchronize()
         w = torch.full((4, 4), k / 8)
@@ -205,6 +244,9 @@ def test_threads_with_parameters_that_move():
     for thread in threads:
         thread.join()
     assert not wrong
+    assert [f.stats()["captured"] > 0 for f in functions] == [True] * 4
+    if standin:
+        assert standin.count("graph_launch") >= 4 * 20
 
 
 def test_modes_that_come_and_go():

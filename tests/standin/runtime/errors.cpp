@@ -90,7 +90,7 @@ bool is_to_fail(const char *call) {
 extern "C" {
 
 /// The next `times` calls of cudaStreamBeginCapture, cudaStreamEndCapture, cudaGraphInstantiate,
-/// cudaGraphLaunch or cudaMalloc fail.
+/// cudaGraphLaunch, cudaMalloc, or of cudaLaunchKernel in a capture fail.
 void standin_fail_call(const char *call, int times) {
   const std::scoped_lock lock(standin::asked);
   standin::calls_to_fail[call] = times;

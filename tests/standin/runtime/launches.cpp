@@ -48,9 +48,11 @@ Launch::Launch(cudaStream_t handle, Kind kind)
   if (kind == Kind::copy || kind == Kind::read)
     count(Counter::memcpy);
   Lock lock(queues());
-  if (stream_.capture)
+  if (stream_.capture) {
     place_ = Place::draft;
-  else if (switches().lazy && kind != Kind::wait && kind != Kind::read)
+    if (kind == Kind::kernel && is_to_fail("cudaLaunchKernel"))
+      status_ = fail(cudaErrorNotSupported, "launch");
+  } else if (switches().lazy && kind != Kind::wait && kind != Kind::read)
     place_ = Place::ahead;
 }
 
