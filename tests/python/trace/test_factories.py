@@ -240,3 +240,21 @@ def test_versions_are_those_of_eager(name, optimize):
     for _ in range(4):
         assert versions_of(f(torch.ones(2))) == versions_of(body(torch.ones(2)))
     assert f.tracing_count() == 1
+
+
+def columns(x):
+    w = (x + torch.zeros(5, 2)).detach().requires_grad_()
+    (w[:, [1, 0]] * torch.tensor([2.0, 3.0])).sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("optimize", ["exact", "off"])
+def test_a_hit_slices_nothing_where_eager_does_not(optimize):
+    """While torch traces, `w[:, rows]` has a slice of the whole tensor. Its backward would be a copy."""
+    f = tracehost.function(columns, optimize=optimize)
+    f(torch.ones(2))
+    expected = columns(torch.ones(2))
+    for _ in range(3):
+        got = f(torch.ones(2))
+        assert torch.equal(got, expected) and got._version == expected._version
+    assert f.tracing_count() == 1
