@@ -11,6 +11,8 @@
 #include <torch/csrc/jit/passes/lower_tuples.h>
 #include <torch/csrc/jit/passes/shape_analysis.h>
 
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 
@@ -34,6 +36,40 @@ void detach_randint_like(torch::jit::Node *node) {
   auto *detach = node->owningGraph()->create(c10::aten::detach, {node->output()});
   detach->insertAfter(node);
   node->output()->replaceAllUsesAfterNodeWith(detach, detach->output());
+}
+
+bool is_full_slice(const torch::jit::Node &node) {
+  if (node.kind() != c10::aten::slice || node.inputs().size() != 5)
+    return false;
+  const auto is = [&node](std::size_t input, std::int64_t wanted) {
+    const auto value = torch::jit::toIValue(node.input(input));
+    return value && value->isInt() && value->toInt() == wanted;
+  };
+  return is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1);
+}
+
+/// Whether the nodes from `first` to `last` only make what an index is.
+bool only_index_between(const torch::jit::Node &first, const torch::jit::Node &last) {
+  static const std::unordered_set<std::string_view> kOfAnIndex = {
+      "prim::Constant", "prim::ListConstruct", "aten::clone", "aten::to", "aten::slice"};
+  const torch::jit::Node *node = first.next();
+  while (node != &last && kOfAnIndex.contains(node->kind().toQualString()))
+    node = node->next();
+  return node == &last;
+}
+
+// `x[:, rows]` slices x while it is traced, and does not in eager: the slice costs a copy in a
+// backward pass, which also changes the version of x's gradient.
+void drop_full_slices(torch::jit::Node *node) {
+  if (node->kind() != c10::aten::index)
+    return;
+  for (torch::jit::Node *slice = node->input(0)->node();
+       is_full_slice(*slice) && slice->output()->uses().size() == 1 &&
+       slice->owningBlock() == node->owningBlock() && only_index_between(*slice, *node);
+       slice = node->input(0)->node()) {
+    node->replaceInput(0, slice->input(0));
+    slice->destroy();
+  }
 }
 
 const std::unordered_set<std::string_view> kElementwise = {"aten::add",  "aten::sub",  "aten::mul",
@@ -115,6 +151,7 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph, bool merges) {
   torch::jit::LowerSimpleTuples(graph->block());
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   each_node(graph->block(), detach_randint_like);
+  each_node(graph->block(), drop_full_slices);
   each_node(graph->block(), convert_number);
   read_device_flags(graph->block());
   if (merges)

@@ -14,6 +14,7 @@
 #include "program/passes.h"
 #include "program/places.h"
 #include "program/undo.h"
+#include "tape/factories.h"
 #include "tape/ops.h"
 #include "tape/tapes.h"
 #include "tracehost/error.h"
@@ -155,6 +156,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->checks = Checks(*impl_->graph, impl_->early_checks.count());
   {
     const InterruptionChecks checks(*impl_->graph);
+    const tape::FactoryVersions versions(*impl_->graph);
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   if (options.optimize != Optimize::off)

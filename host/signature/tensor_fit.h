@@ -45,12 +45,13 @@ inline bool same_leaf(const Signature &signature, const TensorMeta &meta, const 
 }
 
 /// The sizes of a graph's inputs. `input`: the tensor at an index, of the slots and then the
-/// captures.
+/// captures. A tensor of fewer dimensions than the trace's has no such size: no condition holds.
 template <class Input> class InputSizes final : public SizeSource {
 public:
   explicit InputSizes(const Input &input) : input_(input) {}
   std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
-    return input_(static_cast<std::uint32_t>(input)).unsafeGetTensorImpl()->size(dimension);
+    const auto *t = input_(static_cast<std::uint32_t>(input)).unsafeGetTensorImpl();
+    return dimension < t->dim() ? t->size(dimension) : kAnySize;
   }
 
 private:

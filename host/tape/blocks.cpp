@@ -1,6 +1,7 @@
 #include "tape/blocks.h"
 
 #include "shapes/kernels.h"
+#include "tape/factories.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
 #include "tape/tapes.h"
@@ -103,6 +104,7 @@ private:
 
 jit::Code code_of(const std::shared_ptr<jit::Graph> &graph) {
   const Turns turns(*graph);
+  const FactoryVersions versions(*graph);
   return jit::Code(graph, "block"); // keeps a copy of the graph
 }
 
@@ -390,6 +392,11 @@ jit::Operation operation_of(const jit::Node &node) {
   if (is_outlined(node))
     return [=, run = blocks_of(node)](jit::Stack &stack) { run->run(stack, inputs, outputs); };
   jit::Operation operation = node.getOperation();
+  if (is_factory(node))
+    return [operation = std::move(operation)](jit::Stack &stack) mutable {
+      operation(stack);
+      begin_version(stack);
+    };
   if (!is_composite(node))
     return operation;
   return [=](jit::Stack &stack) mutable {

@@ -3,6 +3,7 @@
 #include "program/places.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
+#include "trace/failures.h"
 #include "trace/op_tensors.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -152,7 +153,8 @@ void Trace::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     state_ = state;
 }
 
-/// The tracer's kernel leaves a node without results, and itself switched off.
+/// The tracer's kernel leaves a node without results, and itself switched off. An op that fails for
+/// its sizes fails at each call of this signature: the graph leaves it out.
 void Trace::failed(const c10::OperatorHandle &op) {
   const auto depth = static_cast<std::size_t>(op_depth());
   if (abandoned() || depth >= under_way_.size())
@@ -161,12 +163,18 @@ void Trace::failed(const c10::OperatorHandle &op) {
     set_tracing_state(state_);
   clear_argument_stash();
   const jit::Node *end = state_->graph->insertPoint();
+  const auto kind = c10::Symbol::fromQualString(op.schema().name());
+  const bool may_be_sure = depth == 0 && !in_loop() && !under_way_[0].makes_inexact &&
+                           !dynamic_sizes &&
+                           (!op.schema().is_mutable() || op.schema().name().ends_with('_'));
+  bool is_sure = false;
   for (jit::Node *node = const_cast<jit::Node *>(end)->prev(); node != under_way_[depth].before;) {
+    is_sure |= may_be_sure && node->kind() == kind && fails_by_sizes(*node);
     jit::Node *earlier = node->prev();
     node->destroy();
     node = earlier;
   }
-  if (raised.empty() && !rejections.any())
+  if (raised.empty() && !rejections.any() && !is_sure)
     raised =
         fmt::format("an op ({}) failed at {}, and the body continued: a graph can't catch what "
                     "its ops raise. Check for the cause before, in tensors, or move the "

@@ -1,5 +1,7 @@
 #include "trace/written_collectives.h"
 
+#include "trace/op_tensors.h"
+
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>

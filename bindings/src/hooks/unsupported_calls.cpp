@@ -164,6 +164,8 @@ std::string why_rejected(const Frame &frame) {
   const std::string_view file = utf8(frame.code->co_filename);
   if (name == "set_default_device")
     return said(kDefaultDevice);
+  if (name == "swap_tensors" && file.ends_with("/torch/utils/__init__.py"))
+    return said(kSwap); // before torch counts references, of which a trace has more
   if (name == "BackwardHook.setup_input_hook" || name == "BackwardHook.setup_output_hook")
     return said(kHook);
   if (name.ends_with(".compile_wrapper"))

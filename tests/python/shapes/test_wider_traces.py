@@ -52,3 +52,29 @@ def test_the_body_of_an_unsupported_wide_trace_runs_once():
         x = torch.ones(rows)
         expected.add_(1)
         assert torch.equal(f(x, out), expected * rows) and torch.equal(out, expected)
+
+
+RANKS = [(2, 2), (3, 3), (2, 5), (3,), (), (6,), (2, 2, 2), (2, 4)]
+
+
+def of_a_count(x):
+    return x * 2 if x.numel() > 3 else x
+
+
+def of_a_dimension(x):
+    return x * 2 if x.dim() > 1 and x.shape[1] > 3 else x
+
+
+@pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+@pytest.mark.parametrize("body", [of_a_count, of_a_dimension])
+@pytest.mark.parametrize(
+    "options",
+    [{"reduce_retracing": True}, {"input_signature": [tracehost.TensorSpec(None)]}],
+    ids=["reduced", "declared"],
+)
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_condition_on_a_size_that_a_call_does_not_have(body, options, order):
+    f = tracehost.function(body, **options)
+    for sizes in RANKS[::order] * 2:
+        x = torch.ones(sizes)
+        assert torch.equal(f(x), body(x))

@@ -1,5 +1,7 @@
 """Lists and dicts behind a staged block: those that are one object in eager are one object in each call."""
 
+import types
+
 import pytest
 import torch
 import tracehost
@@ -150,6 +152,44 @@ def a_list_that_a_loop_may_not_replace(x, n):
     return a, b
 
 
+@traces(4)
+def a_list_that_a_dict_holds_in_a_loop(x, n):
+    total = x
+    for i in range(n):
+        h = [x + i]
+        table = {"h": h}
+        if n > 1:
+            h = [x * 2]
+        h[0] = h[0] + 1
+        total = total + table["h"][0] + h[0]
+    return total
+
+
+@traces(4)
+def a_list_that_a_loop_in_a_loop_may_leave(x, n):
+    total = x
+    for i in range(n):
+        h = [x + i]
+        table = {"h": h}
+        for _ in range(n - 1):
+            h = [x * 2]
+        h[0] = h[0] + 1
+        total = total + table["h"][0]
+    return total
+
+
+@traces(1)
+def a_list_of_a_loop_in_a_loop_that_nothing_else_holds(x, n):
+    total = x
+    for i in range(n):
+        h = [x + i]
+        for _ in range(n - 1):
+            h = [h[0] * 2]
+        h[0] = h[0] + 1
+        total = total + h[0]
+    return total
+
+
 @traces(1)
 def a_list_that_nothing_else_holds(x, n):
     best = [x, x * 2]
@@ -179,6 +219,26 @@ def test_as_eager(body, counts):
             x, n = torch.ones(2), torch.tensor(count)
             expected = body(x, n)
             assert shape(f(x, n), {}) == shape(expected, {})
+
+
+def a_list_that_a_dict_holds_in_a_side(x, n):
+    if n > 0:
+        h = [x]
+        table = {"h": h}
+        if n > 1:
+            h = [x * 2]
+        h[0] = h[0] + 1
+        x = x + table["h"][0]
+    return x
+
+
+@pytest.mark.parametrize("counts, traces", [((2, 0, 3, 0, 1), 2), ((0, 2, 1, 3, 0), 3)])
+def test_a_list_that_a_dict_holds_in_a_side(counts, traces):
+    f = tracehost.function(a_list_that_a_dict_holds_in_a_side)
+    for count in counts:
+        x, n = torch.ones(2), torch.tensor(count)
+        assert torch.equal(f(x, n), a_list_that_a_dict_holds_in_a_side(x, n))
+    assert f.tracing_count() == traces
 
 
 def test_an_argument_that_a_side_replaces():
@@ -211,3 +271,56 @@ def test_no_graph_of_specs_for_one_list_in_other_places():
         tracehost.function(body).get_concrete_function(
             torch.ones(2), tracehost.TensorSpec([], torch.int64)
         )
+
+
+def held_by_a_dict(x, n):
+    h = [x]
+    table = {"h": h}
+    if n > 1:
+        h = [x * 2]
+    h.append(x)
+    return table, h
+
+
+def held_by_an_object(x, n):
+    h = [x]
+    holder = types.SimpleNamespace(h=h)
+    if n > 1:
+        h = [x * 2]
+    holder.h.append(x)
+    return h
+
+
+def held_by_a_dict_before_a_loop(x, n):
+    h = [x]
+    table = {"h": h}
+    for i in range(n):
+        h = [x * i]
+    h.append(x)
+    return table, h
+
+
+@pytest.mark.parametrize("body", [held_by_a_dict, held_by_an_object, held_by_a_dict_before_a_loop])
+def test_no_graph_of_specs_joins_a_list_that_something_else_holds(body):
+    with pytest.raises(tracehost.StagingError, match="'h' .*list or dict"):
+        tracehost.function(body).get_concrete_function(
+            torch.ones(2), tracehost.TensorSpec([], torch.int64)
+        )
+
+
+def test_a_graph_of_specs_joins_a_list_that_nothing_else_holds():
+    def body(x, n):
+        h = [x]
+        if n > 1:
+            h = [x * 2]
+        for i in range(n):
+            h = [h[0] + i]
+        h.append(x)
+        return h
+
+    f = tracehost.function(body).get_concrete_function(
+        torch.ones(2), tracehost.TensorSpec([], torch.int64)
+    )
+    for count in (0, 1, 2, 3):
+        x, n = torch.ones(2), torch.tensor(count)
+        assert shape(f(x, n), {}) == shape(body(x, n), {})

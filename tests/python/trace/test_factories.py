@@ -186,3 +186,75 @@ def test_random_numbers_of_others_are_told_with_the_line(name):
         f"body (test_factories.py:{body.__code__.co_firstlineno}) uses {name} at "
         f"test_factories.py:{line}"
     ]
+
+
+def versions_of(value):
+    if isinstance(value, torch.Tensor):
+        return value._version
+    return [versions_of(part) for part in value] if isinstance(value, (tuple, list)) else None
+
+
+WRITTEN = {
+    "made": lambda x: (torch.zeros(2), torch.full((2,), 1.0), torch.arange(3), torch.eye(2)),
+    "drawn": lambda x: (
+        torch.rand(2),
+        torch.randn(2),
+        torch.randint(0, 3, (2,)),
+        torch.randperm(3),
+    ),
+    "written": lambda x: (torch.zeros(2).add_(1), torch.zeros(2).add_(x).mul_(2), x.new_zeros(2)),
+    "a view": lambda x: torch.zeros(2, 2)[0].add_(x),
+    "in a branch": lambda x: written_in_a_branch(x),
+    "in a loop": lambda x: written_in_a_loop(x),
+    "of a backward": lambda x: gradient_of_rows(x),
+}
+
+
+def written_in_a_branch(x):
+    y = torch.ones(2)
+    if x.sum() > 0:
+        y = torch.zeros(2)
+        y += x
+    return y
+
+
+def written_in_a_loop(x):
+    y = torch.zeros(2)
+    for row in x:
+        y = torch.full((2,), 2.0)
+        y += row
+    return y
+
+
+def gradient_of_rows(x):
+    w = (x + torch.zeros(5, 2)).detach().requires_grad_()
+    (w[[0, 3]] * 2).sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("optimize", ["exact", "off"])
+@pytest.mark.parametrize("name", WRITTEN)
+def test_versions_are_those_of_eager(name, optimize):
+    body = WRITTEN[name]
+    f = tracehost.function(lambda x: body(x), optimize=optimize)
+    for _ in range(4):
+        assert versions_of(f(torch.ones(2))) == versions_of(body(torch.ones(2)))
+    assert f.tracing_count() == 1
+
+
+def columns(x):
+    w = (x + torch.zeros(5, 2)).detach().requires_grad_()
+    (w[:, [1, 0]] * torch.tensor([2.0, 3.0])).sum().backward()
+    return w.grad
+
+
+@pytest.mark.parametrize("optimize", ["exact", "off"])
+def test_a_hit_slices_nothing_where_eager_does_not(optimize):
+    """While torch traces, `w[:, rows]` has a slice of the whole tensor. Its backward would be a copy."""
+    f = tracehost.function(columns, optimize=optimize)
+    f(torch.ones(2))
+    expected = columns(torch.ones(2))
+    for _ in range(3):
+        got = f(torch.ones(2))
+        assert torch.equal(got, expected) and got._version == expected._version
+    assert f.tracing_count() == 1

@@ -114,3 +114,10 @@ def test_a_capture_is_resized_by_hits():
         for i in range(3):  # another size is another trace
             assert_same(f(torch.ones(())), body(theirs, torch.ones(())))
             assert_same(mine, theirs)
+
+
+def test_swapped_arguments_are_named():
+    """torch counts references before it swaps, and a trace has more of them."""
+    f = tracehost.function(lambda x, y: torch.utils.swap_tensors(x, y))
+    with pytest.raises(tracehost.TraceError, match=r"swaps two tensors .*outside of the function"):
+        f(torch.ones(2), torch.zeros(3))

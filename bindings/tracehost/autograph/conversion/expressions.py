@@ -12,7 +12,7 @@ from typing import Any
 
 from . import nodes
 from .asking import handed, is_asking
-from .blocks import declarations
+from .blocks import StateFunctions, declarations
 from .lower import is_plain
 from .scopes import Scope, comprehension_scope, function_scope, walrus_names
 
@@ -127,8 +127,9 @@ class Expressions:
         first = operand(values[0])
         if len(values) == 1:
             return first
+        names = self._walrus_names(values[1:])
         rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:]))
-        return nodes.operation(operation, first, rest)
+        return self._assigning(nodes.operation(operation, first, rest), names)
 
     def unary_op(self, node: ast.UnaryOp, negation: str = "not_value") -> ast.expr:
         if self.plain or not isinstance(node.op, ast.Not) or is_plain(node.operand):
@@ -140,6 +141,7 @@ class Expressions:
             return self.generic(node)
         if self._cannot_defer(node.comparators[1:]):
             return self._leave(node)
+        names = self._walrus_names(node.comparators[1:])
         operands: list[ast.expr] = [self.expr(node.left)]
         for index, (op, right) in enumerate(zip(node.ops, node.comparators)):
             operands.append(ast.Constant(SIGNS[type(op)]))
@@ -147,24 +149,41 @@ class Expressions:
                 operands.append(self.expr(right))
             else:
                 operands.append(self.deferred([right], lambda right=right: self.expr(right)))
-        return nodes.operation("compare", *operands)
+        return self._assigning(nodes.operation("compare", *operands), names)
 
     def if_exp(self, node: ast.IfExp) -> ast.expr:
         if self.plain or is_plain(node.test):
             return self.generic(node)
         if self._cannot_defer([node.body, node.orelse]):
             return self._leave(node)
+        originals = [node.body, node.orelse]
+        names = self._walrus_names(originals)
         test = self.condition(node.test)
-        then = self.deferred([node.body], lambda: self.expr(node.body))
-        orelse = self.deferred([node.orelse], lambda: self.expr(node.orelse))
-        return nodes.operation("if_exp", test, then, orelse)
+        then, orelse = (self.deferred([x], lambda x=x: self.expr(x)) for x in originals)
+        return self._assigning(nodes.operation("if_exp", test, then, orelse), names)
+
+    def _walrus_names(self, values: list[ast.expr]) -> list[str]:
+        return list(dict.fromkeys(walrus_names(values))) if self.has_walrus else []
 
     def _cannot_defer(self, values: list[ast.expr]) -> bool:
-        return self.has_walrus and not self.in_statement and bool(walrus_names(values))
+        return not self.in_statement and bool(self._walrus_names(values))
+
+    def _assigning(self, operation: ast.Call, names: list[str]) -> ast.Call:
+        """What := assigns in the thunks is the state of the operation, as it is of an if."""
+        if names:
+            state = StateFunctions(dict.fromkeys(names), self.scope)
+            hoists, setter = state.setter()
+            self._thunks += 1
+            for hoist in hoists:  # other operations of the statement have setters, too
+                hoist.name = setter.id = f"ag__set_state_{self._thunks}"  # type: ignore[attr-defined]
+                self.hoists.append(hoist)
+            parts: list[ast.expr] = [state.getter(), setter, state.names()]
+            operation.keywords = [ast.keyword("variables", ast.Tuple(parts, nodes.LOAD))]
+        return operation
 
     def deferred(self, originals: list[ast.expr], make: Callable[[], ast.expr]) -> ast.expr:
         """A thunk: a lambda, or a function defined before the statement where := assigns in it."""
-        names = walrus_names(originals) if self.has_walrus else []
+        names = self._walrus_names(originals)
         if not names:
             return nodes.thunk(make())
         outer, self.hoists = self.hoists, []

@@ -37,6 +37,7 @@ from ..staging.state import is_read, is_tensor, is_traced
 from ..staging.taken import takes, taking
 from . import cases
 from .explicit import cond, while_loop
+from .flags import flags_of
 from .numbers import has_numbers, tensor_of_numbers
 from .reductions import all_, any_, extreme, sorted_
 
@@ -184,6 +185,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+_WITH_FLAGS = ("torch.nn.functional", "torch.functional")
 # Code that asks C code for the class of a number, and takes none that is like an int.
 _EXACT = {"datetime", "_datetime", "decimal", "_decimal", "_pydecimal", "json", "statistics", "uuid", "plistlib",
           "_struct", "math", "cmath", "numpy"}  # fmt: skip
@@ -201,7 +203,7 @@ def _of_function(f: Any) -> Any:
     made = converted(f)
     if made is f and "__wrapped__" in f.__dict__:
         return _with_wrapped(f)
-    if made is f and f.__module__ == "torch.nn.functional" and _tracehost.recording():
+    if made is f and f.__module__ in _WITH_FLAGS and _tracehost.recording():
         return _with_values(f, _flag)
     return made
 
@@ -237,19 +239,22 @@ def _builtin(f: Any) -> Any:
     if f in _BUILTINS:  # math.pow is not torch's
         return _BUILTINS[f]
     name = getattr(f, "__name__", "")
+    owner = getattr(f, "__self__", None)
+    flags = flags_of(name, owner)
     # torch's argument parser takes no list of tensors for one of numbers.
     if name.startswith("_foreach_"):
         return _with_numbers(f, _given_list)
     if name in _OF_NUMBERS or name.startswith("special_"):
-        return _with_numbers(f, _given)
-    owner = getattr(f, "__self__", None)
+        return _with_numbers(f, lambda x, place: _flag(x) if place in flags else _given(x, place))
     of = owner if isinstance(owner, type) else type(owner)
     if _is_exact(getattr(f, "__module__", None)) or _is_exact(of.__module__):
         return _with_values(f, _value)
     if type(owner) is GeneratorType:  # what it is sent may be what it keeps
         return _with_values(f, _value)
-    if name == "new_tensor" and isinstance(of := getattr(f, "__self__", None), torch.Tensor):
-        return _new_tensor_of(of, f)
+    if name == "new_tensor" and isinstance(owner, torch.Tensor):
+        return _new_tensor_of(owner, f)
+    if flags:
+        return _with_numbers(f, lambda x, place: _flag(x) if place in flags else x)
     return f
 
 

@@ -151,12 +151,18 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
+def compare(
+    left: Any, sign: str, right: Any, *more: Any, variables: conditions.Variables | None = None
+) -> Any:
     """A chained comparison: `more` alternates signs and thunks, each run at most once."""
     result = _COMPARISONS[sign](left, right)
     if not more:
         return result
-    return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
+
+    def rest() -> Any:
+        return compare(right, more[0], more[1](), *more[2:], variables=variables)
+
+    return and_(result, rest, variables)
 
 
 def assert_stmt(cond: Any, message: Body | None) -> None:

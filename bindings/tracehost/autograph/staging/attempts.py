@@ -68,8 +68,7 @@ class StagedLoop(Carrying):
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         try:
-            with blocks:
-                return unobserved(self._run, bounds, iteration)
+            return bool(unobserved(blocks.run, self, self._run, bounds, iteration))
         except (Grows, Peel, Unroll):
             raise
         except Exception as error:

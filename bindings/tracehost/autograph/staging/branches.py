@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -108,8 +108,7 @@ def _stage(
     cond = as_tensor(cond)
     check_condition(cond, what, where)
     made = _If(cond, bodies, get, put, names, what, where, *more)
-    with blocks:
-        made.run()
+    blocks.run(made, made.run)
 
 
 class _FakeSides(threading.local):
@@ -160,7 +159,7 @@ class _If:
         self.start = BlockState(get_state, set_state)
         self.before = self.start.before
         self.get_state, self.set_state = self.start.get, self.start.set
-        self.shared = shared(self.before) if self.checks else set()
+        self.shared = shared(self.before)
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
         self.began = self.ended = False  # the body of the side that is taken
@@ -178,6 +177,13 @@ class _If:
             if without_data() or self.began != self.ended or not abandons() or is_interrupt(error):
                 raise
             self._end_as_python()
+
+    def held(self) -> Iterator[Sequence[Any]]:
+        yield self.before
+        yield from self.containers.held()
+        for outcome in self.outcomes.values():
+            yield outcome.state
+            yield from (parts.containers for parts in outcome.parts)
 
     def _end_as_python(self) -> None:
         """The if is unsupported, and the body continues without a trace."""

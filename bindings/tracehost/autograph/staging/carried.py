@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -110,6 +110,13 @@ class Carrying:
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
         self.kept: dict[Key, bool] = {}  # containers: whether each iteration leaves the same object
         self.changes_kind = False  # a variable is no tensor or number, and changes
+
+    def held(self) -> Iterator[Sequence[Any]]:
+        """As Holder.held() (`identity.py`)."""
+        yield self.first
+        yield self.before
+        yield from self.containers.held()
+        yield from (parts.containers for parts in self.parts)
 
     # -- before the body
 
@@ -223,7 +230,11 @@ class Carrying:
             self.changes_kind = True
             self._reject_change(name, self.before[v], now, why)
         if any(id(x) in self.shared for i, x in enumerate(before) if not self.kept.get((v, i))):
-            self._peel()  # without an iteration it is what something else holds, too
+            self._peel()
+            if name in self.used or "." in name or "[" in name:
+                self.changes_kind = True
+                why = "without an iteration it is a list or dict that something else holds, too"
+                self._reject_change(name, self.before[v], now, why)
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]

@@ -17,12 +17,20 @@ from .join import State, Thunk
 from .state import as_tensor, is_read, is_tensor, is_traced, promoted
 from .where import line
 
+Variables = tuple[Callable[[], State], Callable[[State], None], tuple[str, ...]]
+
 
 def choose(
-    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, sources: tuple[Thunk, ...] = ()
+    cond: torch.Tensor,
+    then: Thunk,
+    orelse: Thunk,
+    what: str,
+    sources: tuple[Thunk, ...] = (),
+    variables: Variables | None = None,
 ) -> Any:
-    """The value of the chosen one, as one value of the graph."""
+    """The value of the chosen one, as one value of the graph. `variables`: what := assigns in the two."""
     result: Any = None
+    get_others, put_others, names = variables or (tuple, nothing, ())
 
     def assign(thunk: Thunk) -> Thunk:
         def run() -> None:
@@ -32,34 +40,35 @@ def choose(
         return run
 
     def get() -> State:
-        return (result,)
+        return (result, *get_others())
 
     def put(state: State) -> None:
         nonlocal result
-        (result,) = state
+        result, *others = state
+        put_others(tuple(others))
 
     bodies = assign(then), assign(orelse)
-    stage(cond, bodies, get, put, ("the result",), what, sources or (then, orelse))
+    stage(cond, bodies, get, put, ("the result", *names), what, sources or (then, orelse))
     return ld(result)
 
 
-def if_exp(cond: Any, then: Thunk, orelse: Thunk) -> Any:
+def if_exp(cond: Any, then: Thunk, orelse: Thunk, variables: Variables | None = None) -> Any:
     cond = truth_of(cond)
     if is_staged(cond):
-        return choose(cond, then, orelse, "conditional expression")
+        return choose(cond, then, orelse, "conditional expression", (), variables)
     return then() if cond else orelse()
 
 
-def and_(left: Any, right: Thunk) -> Any:
+def and_(left: Any, right: Thunk, variables: Variables | None = None) -> Any:
     """An operand, as in Python."""
     if is_staged(left):
-        return choose(left, right, lambda: left, "'and'")
+        return choose(left, right, lambda: left, "'and'", (), variables)
     return left and right()
 
 
-def or_(left: Any, right: Thunk) -> Any:
+def or_(left: Any, right: Thunk, variables: Variables | None = None) -> Any:
     if is_staged(left):
-        return choose(left, lambda: left, right, "'or'")
+        return choose(left, lambda: left, right, "'or'", (), variables)
     return left or right()
 
 
@@ -73,24 +82,25 @@ def _truth(value: Any, what: str) -> torch.Tensor:
     return value if value.dtype == torch.bool else value != 0
 
 
-def and_test(left: Any, right: Thunk) -> Any:
+def and_test(left: Any, right: Thunk, variables: Variables | None = None) -> Any:
     """`and` of which only the truth counts: operands may be of different kinds."""
     left = truth_of(left)
     if not is_staged(left) or can_be_checked(left):
         return left and right()
     left = as_tensor(left)
     false = torch.zeros((), dtype=torch.bool, device=left.device)
-    sources = (right,)
-    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", sources)
+    sides = lambda: _truth(right(), "'and'"), lambda: false
+    return choose(left, *sides, "'and'", (right,), variables)
 
 
-def or_test(left: Any, right: Thunk) -> Any:
+def or_test(left: Any, right: Thunk, variables: Variables | None = None) -> Any:
     left = truth_of(left)
     if not is_staged(left) or can_be_checked(left):
         return left or right()
     left = as_tensor(left)
     true = torch.ones((), dtype=torch.bool, device=left.device)
-    return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
+    sides = lambda: true, lambda: _truth(right(), "'or'")
+    return choose(left, *sides, "'or'", (right,), variables)
 
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:

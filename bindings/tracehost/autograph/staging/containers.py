@@ -6,7 +6,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from torch.utils._pytree import tree_leaves
@@ -84,6 +84,12 @@ class Containers:
                 del container[len(before) :]
                 return Grows(cell, list(before), new[0].dtype)
         return None
+
+    def held(self) -> Iterator[Sequence[Any]]:
+        """What the snapshots hold."""
+        for snapshot in self._before.values():
+            yield (snapshot.of,)
+            yield snapshot.state
 
     def knows(self, container: Any) -> bool:
         """Whether it was there before the block."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 from ..._arguments.trees import Spec
 from ..._tracehost import is_given, reaches
@@ -62,28 +62,46 @@ def _is_held(container: Any) -> bool:
     return reaches(container) or is_given(container)
 
 
+class Holder(Protocol):
+    """A block that is staged."""
+
+    def held(self) -> Iterable[Sequence[Any]]:
+        """The sequences of its own that refer to the variables' containers."""
+        ...
+
+
 class _Blocks(threading.local):
-    """Blocks that are staged now, one in the other: each holds the variables' values before it."""
+    """Blocks that are staged now, the outer one first: each holds the variables' values before it."""
 
-    under_way = 0
+    def __init__(self) -> None:
+        self.holders: list[Holder] = []
 
-    def __enter__(self) -> None:
-        self.under_way += 1
-
-    def __exit__(self, *_: Any) -> None:
-        self.under_way -= 1
+    def run(self, holder: Holder, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.holders.append(holder)
+        try:
+            return function(*arguments)
+        finally:
+            self.holders.pop()
 
 
 blocks = _Blocks()
 
 
+def _references_of_blocks() -> dict[int, int]:
+    """How often the blocks around hold each object, by its id."""
+    count: dict[int, int] = {}
+    for holder in blocks.holders:
+        for sequence in holder.held():
+            for value in sequence:
+                count[id(value)] = count.get(id(value), 0) + 1
+    return count
+
+
 def shared(state: tuple[Any, ...]) -> set[int]:
-    """The ids of lists and dicts that something else than the variables holds; of an outermost block.
+    """The ids of lists and dicts that something else than the variables holds.
 
     Requires: no snapshot of the block's variables holds them yet.
     """
-    if blocks.under_way:
-        return set()
     found: dict[int, Any] = {}
     expected: dict[int, int] = {}  # references
 
@@ -100,11 +118,12 @@ def shared(state: tuple[Any, ...]) -> set[int]:
 
     for v in range(len(state)):
         visit(state[v], _OF_A_VARIABLE)
+    around = _references_of_blocks() if blocks.holders else {}
     return {
         key
         for key in found
         if type(found[key]) in MUTABLE
-        and sys.getrefcount(found[key]) > expected[key] + _OF_THE_QUESTION
+        and sys.getrefcount(found[key]) > expected[key] + around.get(key, 0) + _OF_THE_QUESTION
     }
 
 
