@@ -1,8 +1,5 @@
 #pragma once
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/stack.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -26,35 +23,6 @@ namespace tracehost::tape {
 
 namespace jit = torch::jit;
 
-/// What ends a run, of interruptible().
-struct Interruption {
-  std::exception_ptr error;
-};
-
-/// Calls `interruptible`; throws Interruption with what it throws. Not in a recording, which ends
-/// by itself: the call that follows takes the signal. Requires: within Below.
-void interrupt(void (*interruptible)());
-
-/// For a scope, ops run below autograd. A handler of a signal runs as outside.
-class Below {
-public:
-  Below()
-      : outside_(current ? current->outside_ : c10::impl::tls_local_dispatch_key_set()),
-        before_(current) {
-    current = this;
-  }
-  ~Below() { current = before_; }
-  Below(const Below &) = delete;
-  Below &operator=(const Below &) = delete;
-
-private:
-  friend void interrupt(void (*interruptible)());
-  static thread_local const Below *current;
-  const c10::impl::LocalDispatchKeySet outside_;
-  const Below *const before_;
-  const at::AutoDispatchBelowADInplaceOrView guard_; // behind outside_
-};
-
 /// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no
 /// tape has, or writes to a tensor that it has not made. The copy's nodes refer to places in
 /// `graph`.
@@ -68,9 +36,4 @@ jit::Operation operation_of(const jit::Node &node);
 /// Whether an outlined node may give the output at `index` as a view: of another tensor that its
 /// block makes. Below autograd no tensor says so.
 bool may_be_view(const jit::Node &node, std::size_t index);
-/// How the last run of an outlined node on this thread copied the result at `index`. The copy may
-/// have other strides than what the block gave.
-enum class Copied : std::uint8_t { no, yes, with_other_strides };
-Copied was_copied(std::size_t index);
-
 } // namespace tracehost::tape

@@ -1,3 +1,4 @@
+#include "tape/block_runs.h"
 #include "tape/blocks.h"
 #include "tape/guards.h"
 #include "tape/ops.h"

@@ -1,7 +1,8 @@
 #include "tape/tape.h"
 
 #include "signature/grad_read.h"
-#include "tape/blocks.h"
+#include "tape/below.h"
+#include "tape/block_runs.h"
 #include "tape/generator.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
