@@ -68,9 +68,8 @@ jit::Code code_of(const std::shared_ptr<jit::Graph> &graph) {
 /// Whether an op of the graph is such a one. Of a block in a block: yes.
 template <class Is> bool any_op(jit::Graph &graph, const Is &is) {
   const auto nodes = graph.nodes();
-  return std::any_of(nodes.begin(), nodes.end(), [&](const jit::Node *node) {
-    return !node->blocks().empty() || is(*node);
-  });
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const jit::Node *node) { return !node->blocks().empty() || is(*node); });
 }
 
 void copy_what_was_given(jit::Stack &results, const std::vector<c10::IValue> &given) {
@@ -139,7 +138,8 @@ void Blocks::run(jit::Stack &stack, std::size_t inputs, std::size_t outputs) {
     stack.push_back(std::move(result));
 }
 
-void Blocks::lend_captures(std::size_t block, const std::vector<c10::IValue> &given, Operands &operands) {
+void Blocks::lend_captures(std::size_t block, const std::vector<c10::IValue> &given,
+                           Operands &operands) {
   for (const std::size_t input : captures[block])
     operands.lend(given[input]);
 }

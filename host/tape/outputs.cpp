@@ -48,7 +48,18 @@ void Recording::add_outputs() {
       tape_->outputs_.push_back({From::constant, 0, value, {}});
     }
   }
+  note_last_uses();
   note_writes();
+}
+
+/// The last output that has a new tensor takes it from the run.
+void Recording::note_last_uses() {
+  std::vector<bool> taken(tape_->fresh_.size());
+  for (auto output = tape_->outputs_.rbegin(); output != tape_->outputs_.rend(); ++output)
+    if (output->from == From::fresh) {
+      output->takes_made = output->views.empty() && !taken[output->index];
+      taken[output->index] = true;
+    }
 }
 
 /// A tensor that an op made, an input or a constant, with the views between it and the output.

@@ -37,7 +37,7 @@ struct Tape::KernelStep final : Tape::Step {
 /// An op that writes to a fixed tensor.
 struct Tape::OutStep final : Tape::Step {
   explicit OutStep(OutKernel kernel) : kernel(std::move(kernel)) {}
-  bool dispatches() const override { return true; }
+  bool dispatches() const override { return kernel.dispatches; }
   bool run(Tape &) override {
     kernel();
     return true;

@@ -4,6 +4,7 @@
 #include "tape/below.h"
 #include "tape/block_runs.h"
 #include "tape/generator.h"
+#include "tape/output_memory.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
 
@@ -20,7 +21,7 @@ namespace tracehost::tape {
 
 Tape::~Tape() = default;
 
-void Tape::bind(std::size_t index, void *data) {
+[[gnu::always_inline]] inline void Tape::bind(std::size_t index, void *data) {
   Root &root = roots_[index];
   for (const Patch &patch : root.patches)
     patch.iterator->unsafe_replace_operand(patch.operand, static_cast<char *>(data) + patch.offset);
@@ -130,8 +131,8 @@ bool Tape::ListStep::run(Tape &tape) {
 /// scripts/bench counts it apart.
 [[gnu::noinline]] at::Tensor Tape::Fresh::make() const {
   c10::Allocator *const allocator = c10::GetCPUAllocator();
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       allocator->allocate(bytes), allocator, true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, memory_for(bytes, *allocator), allocator, true);
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(dtype));
@@ -142,12 +143,13 @@ bool Tape::ListStep::run(Tape &tape) {
   return made;
 }
 
-void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
+[[gnu::flatten]] void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
   for (const Written &written : written_)
     given[written.input].toTensor().mutable_data_ptr(); // copies what is copied on write
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].to == Given::To::root)
-      bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
+      bind(inputs_[i].index,
+           reinterpret_cast<void *>(address_of(*given[i].toTensor().unsafeGetTensorImpl())));
     else if (inputs_[i].to == Given::To::slot)
       slots_[inputs_[i].index] = given[i];
   for (std::size_t i = 0; i < fresh_.size(); ++i) {
@@ -282,7 +284,10 @@ bool Tape::run_flat(c10::ArrayRef<c10::IValue> given, jit::Stack &outputs,
   const std::size_t first = outputs.size();
   outputs.reserve(first + outputs_.size());
   for (Output &one : outputs_)
-    outputs.push_back(output(one, given, c10::ArrayRef<c10::IValue>(outputs).slice(first)));
+    if (one.takes_made) [[likely]]
+      outputs.emplace_back(std::move(made_[one.index]));
+    else
+      outputs.push_back(output(one, given, c10::ArrayRef<c10::IValue>(outputs).slice(first)));
   return true;
 }
 

@@ -140,6 +140,7 @@ private:
     std::size_t index; ///< of an input; in fresh_; of a root; of a slot; in detached_; of an output
     c10::IValue value; ///< a constant
     std::vector<View> views;
+    bool takes_made = false; ///< fresh, and no other output has the tensor or a view of it
   };
   c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
                      c10::ArrayRef<c10::IValue> before);

@@ -1,0 +1,63 @@
+#include "tape/output_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace tracehost::tape {
+namespace {
+
+bool is_aligned(const c10::DataPtr &memory) {
+  return reinterpret_cast<std::uintptr_t>(memory.get()) % c10::gAlignment == 0;
+}
+
+TEST(OutputMemory, IsAsTorchsAllocatorGivesIt) {
+  c10::Allocator &torchs = *c10::GetDefaultCPUAllocator();
+  for (const std::size_t bytes : {0, 1, 16, 64, 100, 1000, 1024, 1025, 100'000}) {
+    const auto before = torchs.allocate(bytes);
+    const auto first = memory_for(bytes, torchs);
+    auto second = memory_for(bytes, torchs); // of memory that another has just had
+    second.clear();
+    second = memory_for(bytes, torchs);
+    for (const auto *memory : {&first, &second}) {
+      EXPECT_TRUE(is_aligned(*memory)) << bytes;
+      EXPECT_TRUE(torchs.is_simple_data_ptr(*memory)) << bytes; // may be copied on write
+      EXPECT_EQ(memory->get_deleter(), before.get_deleter()) << bytes;
+      EXPECT_EQ(memory->get_context(), before.get_context() ? memory->get() : nullptr) << bytes;
+      EXPECT_EQ(memory->device(), before.device());
+    }
+    EXPECT_TRUE(bytes == 0 || first.get() != second.get());
+  }
+}
+
+TEST(OutputMemory, IsNotTakenFromMallocWhereAnotherAllocatorIsSet) {
+  struct Counting final : c10::Allocator {
+    c10::DataPtr allocate(std::size_t bytes) override {
+      ++calls;
+      return c10::GetDefaultCPUAllocator()->allocate(bytes);
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    void copy_data(void *to, const void *from, std::size_t bytes) const override {
+      default_copy_data(to, from, bytes);
+    }
+    int calls = 0;
+  } counting;
+  const auto first = memory_for(64, counting), second = memory_for(64, counting);
+  EXPECT_EQ(counting.calls, 2);
+  EXPECT_TRUE(is_aligned(first) && is_aligned(second));
+}
+
+/// posix_memalign() gives memory that malloc() gives again: what a loop drops is what it gets.
+TEST(OutputMemory, OfADroppedOutputIsUsedAgain) {
+  c10::Allocator &torchs = *c10::GetDefaultCPUAllocator();
+  auto memory = memory_for(256, torchs);
+  const void *const before = memory.get();
+  memory.clear();
+#ifndef __SANITIZE_ADDRESS__ // which keeps freed memory apart
+  EXPECT_EQ(memory_for(256, torchs).get(), before);
+#endif
+}
+
+} // namespace
+} // namespace tracehost::tape
