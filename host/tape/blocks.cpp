@@ -6,6 +6,7 @@
 #include "tape/recording.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -14,7 +15,7 @@ namespace {
 
 const c10::Symbol kKind = c10::Symbol::fromQualString("tracehost::blocks");
 const c10::Symbol kRun = c10::Symbol::attr("run"), kDraws = c10::Symbol::attr("draws"),
-                  kViews = c10::Symbol::attr("views");
+                  kViews = c10::Symbol::attr("views"), kWrites = c10::Symbol::attr("writes");
 
 /// Whether the tensor has memory that the block makes at each run: nobody else sees a write to it.
 bool is_own(const jit::Value &value) {
@@ -24,6 +25,17 @@ bool is_own(const jit::Value &value) {
   if (!node->schema().returns()[value.offset()].alias_info())
     return true;
   return (!writes(*node) || writes_in_place(*node)) && is_own(*node->input(0));
+}
+
+/// What a view is of, and what an op in place has written to.
+const jit::Value *base_of(const jit::Value *value) {
+  for (;;) {
+    const jit::Node *node = value->node();
+    if (!node->maybeSchema() || is_composite(*node) || (writes(*node) && !writes_in_place(*node)) ||
+        !node->schema().returns()[value->offset()].alias_info())
+      return value;
+    value = node->input(0);
+  }
 }
 
 c10::intrusive_ptr<Blocks> blocks_of(const jit::Node &node) {
@@ -70,16 +82,25 @@ private:
     run->interruptible = interruptible_;
     std::vector<jit::Value *> inputs(node.inputs().begin(), node.inputs().end());
     bool draws_any = false;
+    std::set<std::int64_t> written;
     for (jit::Block *block : node.blocks()) {
       std::vector<std::size_t> captured;
       auto inner = graph_of(*block, inputs, captured);
-      draws_any |= check(*inner->block());
+      const std::size_t own = inner->inputs().size() - captured.size();
+      std::set<const jit::Value *> outside;
+      draws_any |= check(*inner->block(), outside);
+      for (const jit::Value *value : outside) {
+        if (value->node() != inner->param_node() || value->offset() < own)
+          give_up("in a loop or a branch: an op writes to what lies outside");
+        written.insert(static_cast<std::int64_t>(captured[value->offset() - own]));
+      }
       run->captures.push_back(std::move(captured));
       run->blocks.push_back(std::make_unique<Block>(std::move(inner), interruptible_));
     }
     jit::Node *op = graph.create(kKind, inputs, node.outputs().size());
     op->ival_(kRun, c10::IValue::make_capsule(std::move(run)));
     op->i_(kDraws, draws_any ? 1 : 0);
+    op->is_(kWrites, {written.begin(), written.end()});
     std::vector<std::int64_t> views;
     for (const jit::Value *output : node.outputs())
       views.push_back(gives_view(*output) ? 1 : 0);
@@ -121,12 +142,13 @@ private:
     return graph;
   }
 
-  /// Whether an op of the block draws.
-  static bool check(const jit::Block &block) {
+  /// Whether an op of the block draws. `outside`: gets what ops write to that the block has not
+  /// made.
+  static bool check(const jit::Block &block, std::set<const jit::Value *> &outside) {
     bool draws_any = false;
     for (const jit::Node *node : block.nodes()) {
       for (const jit::Block *inner : node->blocks())
-        draws_any |= check(*inner);
+        draws_any |= check(*inner, outside);
       if (!node->blocks().empty() || is_plain_node(*node))
         continue;
       const std::string_view name = node->kind().toQualString();
@@ -135,9 +157,12 @@ private:
       if (reads_offset(*node))
         give_up(std::string("in a loop or a branch: ") + std::string(name) +
                 " asks where a tensor lies");
-      if (writes(*node) && !(writes_in_place(*node) && is_own(*node->input(0))))
-        give_up(std::string("in a loop or a branch: ") + std::string(name) +
-                " writes to what lies outside");
+      if (writes(*node) && !(writes_in_place(*node) && is_own(*node->input(0)))) {
+        if (resizes_by_number(*node)) // or by the block that runs
+          give_up(std::string("in a loop or a branch: ") + std::string(name) +
+                  " writes to what lies outside");
+        outside.insert(base_of(node->input(0)));
+      }
       if (name == "aten::set_grad_enabled")
         give_up("in a loop or a branch: grad mode is switched");
       draws_any |= draws(*node);
@@ -162,6 +187,10 @@ std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptibl
 
 bool is_outlined(const jit::Node &node) { return node.kind() == kKind; }
 bool outlined_draws(const jit::Node &node) { return node.i(kDraws) != 0; }
+std::vector<std::size_t> outlined_writes(const jit::Node &node) {
+  const auto &written = node.is(kWrites);
+  return {written.begin(), written.end()};
+}
 bool may_be_view(const jit::Node &node, std::size_t index) { return node.is(kViews)[index] != 0; }
 
 jit::Operation operation_of(const jit::Node &node) {

@@ -5,21 +5,26 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include <malloc.h>
+
 namespace tracehost::tape {
 namespace {
 
 /// What glibc keeps for a thread.
 constexpr std::size_t kMostKept = 1024;
+constexpr std::size_t kMostApart = 4;
 
 /// The compiler takes memory of malloc()'s for memory that nobody has had.
 void *(*volatile const allocate)(std::size_t) = &std::malloc;
 
 bool frees_to_malloc(c10::Allocator &allocator) {
-  constexpr std::size_t kTried = 192;
-  auto memory = allocator.allocate(kTried);
+  auto memory = allocator.allocate(192);
   const auto at = reinterpret_cast<std::uintptr_t>(memory.get());
+  const std::size_t chunk = malloc_usable_size(memory.get());
   memory.clear();
-  void *const next = allocate(kTried);
+  if (chunk > kMostKept)
+    return false;
+  void *const next = allocate(chunk);
   const bool same = reinterpret_cast<std::uintptr_t>(next) == at;
   std::free(next);
   return same;
@@ -38,15 +43,21 @@ struct Known {
 
 } // namespace
 
-c10::DataPtr memory_for(std::size_t bytes, c10::Allocator &allocator) {
+c10::DataPtr OutputMemory::take(std::size_t bytes, c10::Allocator &allocator) {
   static const Known known;
-  if (&allocator == known.allocator && bytes - 1 < kMostKept) [[likely]] {
-    void *const memory = std::malloc(bytes);
+  if (chunk_ != 0 && &allocator == known.allocator) [[likely]] {
+    void *const memory = std::malloc(chunk_);
     if (memory && reinterpret_cast<std::uintptr_t>(memory) % c10::gAlignment == 0) [[likely]]
       return {memory, memory, known.deleter, c10::Device(c10::DeviceType::CPU)};
-    std::free(memory);
+    if (apart_.size() < kMostApart)
+      apart_.emplace_back(memory);
+    else
+      std::free(memory);
   }
-  return allocator.allocate(bytes);
+  c10::DataPtr memory = allocator.allocate(bytes);
+  if (&allocator == known.allocator && bytes != 0 && bytes <= kMostKept)
+    chunk_ = malloc_usable_size(memory.get());
+  return memory;
 }
 
 } // namespace tracehost::tape

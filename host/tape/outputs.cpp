@@ -207,7 +207,8 @@ void Recording::note_writes() {
   if (!written.empty())
     tape_->guards().set_written(written);
   for (const auto &[root, version] : found_.versions)
-    if (found_.roots[root].kind == Memory::Kind::called && version > 0 &&
+    if (found_.roots[root].kind == Memory::Kind::called &&
+        (version > 0 || found_.written_by_blocks.contains(root)) &&
         !found_.roots[root].of_block) // a block counts its own writes
       tape_->versions_.emplace_back(root, version);
 }

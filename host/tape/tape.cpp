@@ -47,8 +47,8 @@ bool Tape::CallStep::run(Tape &tape) {
   stack.assign(arguments.begin(), arguments.end());
   for (const SlotArgument &argument : slots)
     stack[argument.at] = tape.slots_[argument.slot];
-  operation(stack);
   const auto clear = c10::make_scope_exit([this] { stack.clear(); }); // frees what it has left
+  counted.empty() ? operation(stack) : run_counted(tape);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
     if (is_given(results[i], stack[first + i]) || (is_outlined && is_seen_copy(i)) ||
@@ -57,10 +57,23 @@ bool Tape::CallStep::run(Tape &tape) {
   return true;
 }
 
+/// Runs a block that writes, also where an interruption ends it.
+void Tape::CallStep::run_counted(Tape &tape) {
+  std::vector<std::int64_t> before;
+  for (const Counted &one : counted)
+    before.push_back(version_of(one.tensor));
+  const auto count = c10::make_scope_exit([&] {
+    for (std::size_t i = 0; i < counted.size(); ++i)
+      tape.by_blocks_[counted[i].root] += version_of(counted[i].tensor) - before[i];
+  });
+  operation(stack);
+}
+
 /// Whether the block gave what it was given, and somebody can see that this is a copy.
 bool Tape::CallStep::is_seen_copy(std::size_t result) const {
   const Copied how = was_copied(result);
-  return how == Copied::with_other_strides || (how == Copied::yes && results[result].exposed);
+  return (ends_if_copied && how != Copied::no) || how == Copied::with_other_strides ||
+         (how == Copied::yes && results[result].exposed);
 }
 
 /// Whether the result is an argument, which it was not at the recording: dropout(x, 0.).
@@ -129,10 +142,10 @@ bool Tape::ListStep::run(Tape &tape) {
 
 /// As at::empty_strided(), whose checks and sums are those of the recording. A function of its own:
 /// scripts/bench counts it apart.
-[[gnu::noinline]] at::Tensor Tape::Fresh::make() const {
+[[gnu::noinline]] at::Tensor Tape::Fresh::make() {
   c10::Allocator *const allocator = c10::GetCPUAllocator();
   auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, memory_for(bytes, *allocator), allocator, true);
+      c10::StorageImpl::use_byte_size_t(), bytes, memory.take(bytes, *allocator), allocator, true);
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(dtype));
@@ -185,6 +198,7 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
   if (dispatches_)
     below.emplace();
   std::size_t i = 0;
+  std::fill(by_blocks_.begin(), by_blocks_.end(), 0);
   try {
     bind_all(given);
     for (; i < steps_.size(); ++i) {
@@ -215,7 +229,7 @@ void Tape::note_kinds(bool switches_grad) {
   switches_grad_ = switches_grad;
   dispatches_ |= steps_.size() > kFirstAsking;
   is_quiet_ = !calls && steps_.size() <= kFirstAsking;
-  counts_writes_ = !written_.empty() || !versions_.empty() ||
+  counts_writes_ = !written_.empty() || !versions_.empty() || !by_blocks_.empty() ||
                    std::any_of(fresh_.begin(), fresh_.end(),
                                [](const Fresh &fresh) { return fresh.version > 0; });
 }
@@ -293,17 +307,17 @@ bool Tape::run_flat(c10::ArrayRef<c10::IValue> given, jit::Stack &outputs,
 
 /// The graph's writes ran below autograd, which counts them.
 void Tape::bump_versions(c10::ArrayRef<c10::IValue> given) const {
-  const auto bump = [](const at::Tensor &t, std::int64_t version) {
-    for (; version > 0; --version)
+  const auto bump = [this](const at::Tensor &t, std::int64_t version, std::size_t root) {
+    for (version += by_blocks_.empty() ? 0 : by_blocks_[root]; version > 0; --version)
       t.unsafeGetTensorImpl()->bump_version();
   };
   for (std::size_t i = 0; i < fresh_.size(); ++i)
-    bump(made_[i], fresh_[i].version);
+    bump(made_[i], fresh_[i].version, fresh_[i].root);
   for (const auto &[root, version] : versions_)
     if (called_[root].defined()) // else the run has been interrupted
-      bump(called_[root], version);
+      bump(called_[root], version, root);
   for (const Written &written : written_)
-    bump(given[written.input].toTensor(), written.version);
+    bump(given[written.input].toTensor(), written.version, inputs_[written.input].index);
 }
 
 /// Below autograd, an op's result is no view of a tensor that the op made.
