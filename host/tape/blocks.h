@@ -17,8 +17,8 @@
 ///
 /// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
 /// the op gives a copy. A caller could see that the result is a copy if it is an output of
-/// the graph, if the graph writes to it or to what it was given, or if it had gaps. Then the graph
-/// has no tape, or the run ends early.
+/// the graph, or if it had gaps. So it could if the graph writes to the copy or to what was given.
+/// Then the graph has no tape, or the run ends early.
 ///
 /// A block may write to tensors from around it: `total.add_(x)`. How often is known at the end of
 /// each run only, so the step counts versions as they move (CallStep::counted).
