@@ -41,6 +41,9 @@ struct Region::Scratch {
     return memory.data() + (kAlignment - start % kAlignment) % kAlignment;
   }
 
+  /// A call, as the compiler asks for the address of a thread-local at each use of it.
+  [[gnu::noinline]] static Scratch &here() { return of_thread; }
+
   static thread_local Scratch of_thread;
 };
 
@@ -106,7 +109,7 @@ void Region::run(const void *const *inputs, void *const *outputs, std::int64_t n
 
 void Region::run_range(const void *const *inputs, void *const *outputs, std::int64_t begin,
                        std::int64_t end) const {
-  Scratch &scratch = Scratch::of_thread;
+  Scratch &scratch = Scratch::here();
   const std::int64_t tile = is_tiled_ ? tile_ : end - begin;
   const std::size_t first_slot = schedule_->first_slot;
   std::byte *memory =

@@ -1,10 +1,10 @@
 #include "signature/context.h"
 
 #include "signature/signature.h"
+#include "signature/thread.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
-#include <c10/core/AutogradState.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -44,8 +44,9 @@ std::string keys_text(const Context &context, const Context &other) {
 } // namespace
 
 Context Context::now() {
-  const auto keys = c10::impl::tls_local_dispatch_key_set();
-  const auto &autograd = c10::AutogradState::get_tls_state();
+  const Thread &thread = Thread::here();
+  const c10::impl::LocalDispatchKeySet keys(*thread.keys);
+  const auto &autograd = *thread.autograd;
   Context context;
   // The key of trace/op_hook.cpp is left out. An InferenceMode that began in a body and ends after
   // the body (a generator's, when it is collected) sets that key again.

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/stack.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <memory>
+#include <vector>
 
 /// Branches and loops of a graph as ops of a tape.
 ///
@@ -19,58 +17,29 @@
 ///
 /// A result has memory of its own. A block may give what it was given, as `y = x` in one branch:
 /// the op gives a copy. A caller could see that the result is a copy if it is an output of
-/// the graph, if the graph writes to it, or if it had gaps. Then the graph has no tape, or the run
-/// ends early.
+/// the graph, or if it had gaps. So it could if the graph writes to the copy or to what was given.
+/// Then the graph has no tape, or the run ends early.
+///
+/// A block may write to tensors from around it: `total.add_(x)`. How often is known at the end of
+/// each run only, so the step counts versions as they move (CallStep::counted).
 
 namespace tracehost::tape {
 
 namespace jit = torch::jit;
 
-/// What ends a run, of interruptible().
-struct Interruption {
-  std::exception_ptr error;
-};
-
-/// Calls `interruptible`; throws Interruption with what it throws. Not in a recording, which ends
-/// by itself: the call that follows takes the signal. Requires: within Below.
-void interrupt(void (*interruptible)());
-
-/// For a scope, ops run below autograd. A handler of a signal runs as outside.
-class Below {
-public:
-  Below()
-      : outside_(current ? current->outside_ : c10::impl::tls_local_dispatch_key_set()),
-        before_(current) {
-    current = this;
-  }
-  ~Below() { current = before_; }
-  Below(const Below &) = delete;
-  Below &operator=(const Below &) = delete;
-
-private:
-  friend void interrupt(void (*interruptible)());
-  static thread_local const Below *current;
-  const c10::impl::LocalDispatchKeySet outside_;
-  const Below *const before_;
-  const at::AutoDispatchBelowADInplaceOrView guard_; // behind outside_
-};
-
 /// A copy of the graph whose branches and loops are ops. Throws NoTape: a block has an op that no
-/// tape has, or writes to a tensor that it has not made. The copy's nodes refer to places in
+/// tape has, or writes to a tensor of a block around it. The copy's nodes refer to places in
 /// `graph`.
 std::shared_ptr<jit::Graph> outline(const jit::Graph &graph, void (*interruptible)());
 
 /// Whether the node is an `if` or a loop.
 bool is_outlined(const jit::Node &node);
 bool outlined_draws(const jit::Node &node);
+/// The inputs of an outlined node that one of its blocks may write to.
+std::vector<std::size_t> outlined_writes(const jit::Node &node);
 /// What runs a node: of an outlined node as well.
 jit::Operation operation_of(const jit::Node &node);
 /// Whether an outlined node may give the output at `index` as a view: of another tensor that its
 /// block makes. Below autograd no tensor says so.
 bool may_be_view(const jit::Node &node, std::size_t index);
-/// How the last run of an outlined node on this thread copied the result at `index`. The copy may
-/// have other strides than what the block gave.
-enum class Copied : std::uint8_t { no, yes, with_other_strides };
-Copied was_copied(std::size_t index);
-
 } // namespace tracehost::tape

@@ -22,6 +22,8 @@ Recording::Recording(const jit::Graph &graph, Recorded found, std::unique_ptr<Ta
     : graph_(graph), found_(std::move(found)), tape_(std::move(tape)), memories_(graph, found_) {
   tape_->roots_.resize(found_.roots.size());
   tape_->called_.resize(found_.roots.size());
+  if (!found_.written_by_blocks.empty())
+    tape_->by_blocks_.resize(found_.roots.size());
 }
 
 std::unique_ptr<Tape> Recording::make(c10::ArrayRef<c10::IValue> given) {

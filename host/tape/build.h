@@ -67,6 +67,7 @@ private:
 
   // outputs.cpp
   void add_outputs();
+  void note_last_uses();
   Tape::Output output_of(const jit::Value &output);
   std::size_t add_detached(const jit::Value &value);
   void add_view(Tape::View view, std::vector<Tape::View> &views);

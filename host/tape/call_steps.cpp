@@ -42,8 +42,12 @@ void Recording::build_list(const jit::Node &node) {
 void Recording::build_call(const jit::Node &node) {
   auto step = std::make_unique<Tape::CallStep>(operation_of(node));
   step->is_outlined = is_outlined(node);
+  step->ends_if_copied = found_.given_written.contains(&node);
   step->spent = memories_.take_spent();
   add_arguments(node, step->arguments, step->slots);
+  if (step->is_outlined)
+    for (const std::size_t i : written_arguments(node))
+      step->counted.push_back({step->arguments[i].toTensor(), root_of(*node.input(i))});
   for (const jit::Value *output : node.outputs())
     step->results.push_back(add_result(node, *output));
   step->run(*tape_);
@@ -86,7 +90,7 @@ Tape::CallStep::Result Recording::add_result(const jit::Node &node, const jit::V
       memories_.fix(output);
       return {};
     }
-    if (!writes(node)) // what it writes to is its result
+    if (!writes(node) || is_outlined(node)) // what it writes to is its result
       give_up(std::string(node.kind().toQualString()) + " gives a view among its results");
     memories_.fix(output);
     return {};

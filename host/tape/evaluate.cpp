@@ -1,3 +1,4 @@
+#include "tape/block_runs.h"
 #include "tape/blocks.h"
 #include "tape/guards.h"
 #include "tape/ops.h"
@@ -9,7 +10,9 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
 /// say that, never names of ops: dropout in eval may return its argument, or a copy.
@@ -69,10 +72,9 @@ public:
       evaluate(*node);
       limit.check();
     }
-    // A block may give what it was given, of which the op makes a copy.
-    if (std::any_of(written_.begin(), written_.end(),
-                    [this](std::size_t root) { return given_to_blocks_.contains(root); }))
-      give_up("it writes to what a loop or a branch is given");
+    check_copies();
+    if (below && !found_.written_by_blocks.empty())
+      give_up("a loop or a branch of a training step writes to what lies outside");
     find_outputs();
     find_last_uses();
     find_versions(below);
@@ -151,11 +153,20 @@ private:
     note_given_to_block(node, arguments);
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
+    std::map<std::size_t, std::pair<at::Tensor, std::int64_t>>
+        counted; // by root: one for all views
+    if (is_outlined(node))
+      for (const at::Tensor &t : written)
+        counted.try_emplace(found_.root_of(t), t, version_of(t));
     const bool by_value = moves_by_value(arguments, varies);
     operation_of(node)(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
       give_up(name + " changes sizes");
+    for (const auto &[root, one] : counted) {
+      found_.written_by_blocks.insert(root);
+      of_blocks_[root] += version_of(one.first) - one.second;
+    }
     const std::size_t first = arguments.size() - node.outputs().size();
     for (std::size_t i = 0; i < node.outputs().size(); ++i) {
       add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies, by_value);
@@ -185,9 +196,24 @@ private:
       return;
     for (const c10::IValue &argument : arguments)
       each_tensor(argument, [&](const at::Tensor &t) {
-        if (t.defined() && found_.knows(t))
-          given_to_blocks_.insert(found_.root_of(t));
+        if (!t.defined() || !found_.knows(t))
+          return;
+        std::optional<std::size_t> root = found_.root_of(t);
+        for (; root; root = found_.roots[*root].moves_in)
+          given_to_blocks_.emplace_back(&node, *root);
       });
+  }
+
+  /// A block may give what it was given, of which the op makes a copy. Writes to the one are not
+  /// seen in the other.
+  void check_copies() {
+    for (const auto &[node, root] : given_to_blocks_) {
+      if (!written_.contains(root))
+        continue;
+      found_.given_written.insert(node);
+      if (copies_.contains(node))
+        give_up("it writes to what a loop or a branch gives as it was given");
+    }
   }
 
   std::vector<at::Tensor> written_by(const jit::Node &node,
@@ -216,6 +242,8 @@ private:
         return;
       Memory &root = found_.roots[found_.root_of(t)];
       root.of_block = true;
+      if (was_copied(output) != Copied::no)
+        copies_.insert(&node);
       if (was_copied(output) == Copied::with_other_strides)
         give_up("a loop or a branch gives a view as it was given");
       root.copied |= was_copied(output) == Copied::yes;
@@ -318,6 +346,8 @@ private:
     for (const jit::Node *node : graph_.nodes())
       for (const jit::Value *output : node->outputs())
         add(output);
+    for (const auto &[root, count] : of_blocks_)
+      found_.versions[root] -= count;
   }
 
   void find_last_uses() {
@@ -333,8 +363,11 @@ private:
   }
 
   const jit::Graph &graph_;
-  bool writes_ = false;                                       ///< some op of the graph
-  std::unordered_set<std::size_t> written_, given_to_blocks_; ///< roots
+  bool writes_ = false;                                                    ///< some op of the graph
+  std::unordered_set<std::size_t> written_;                                ///< roots
+  std::vector<std::pair<const jit::Node *, std::size_t>> given_to_blocks_; ///< roots
+  std::unordered_set<const jit::Node *> copies_;  ///< loops and branches that gave a copy
+  std::map<std::size_t, std::int64_t> of_blocks_; ///< versions by root
   Recorded found_;
 };
 

@@ -1,5 +1,6 @@
 #include "tape/guards.h"
 
+#include "signature/thread.h"
 #include "tape/replaced_kernels.h"
 
 #include <ATen/Context.h>
@@ -8,8 +9,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/cpu/FlushDenormal.h>
 #include <ATen/record_function.h>
-#include <c10/core/GradMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <xmmintrin.h>
@@ -21,10 +20,12 @@ namespace {
 
 constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are zero
 
-/// Whether somebody observes ops here, as the dispatcher asks: at::hasCallbacks() takes a lock.
-bool observes(at::RecordScope scope) { return at::getStepCallbacksUnlessEmpty(scope).has_value(); }
-
 } // namespace
+
+/// As the dispatcher asks: at::hasCallbacks() takes a lock.
+bool is_observed() {
+  return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value();
+}
 
 bool has_tangent(const at::TensorImpl &t) {
   const auto *meta = static_cast<const torch::autograd::AutogradMeta *>(t.autograd_meta());
@@ -40,16 +41,17 @@ bool is_plain_on_its_device(const at::Tensor &t) {
 bool is_plain(const at::Tensor &t) { return is_plain_on_its_device(t) && t.device().is_cpu(); }
 
 Settings Settings::now() {
-  const auto local = c10::impl::tls_local_dispatch_key_set();
-  at::Context &context = at::globalContext();
+  static const at::Context &process = at::globalContext();
+  const Thread &thread = Thread::here();
+  const c10::impl::LocalDispatchKeySet keys(*thread.keys);
   Settings settings;
-  settings.included = local.included_;
-  settings.excluded = local.excluded_;
-  settings.grad = c10::GradMode::is_enabled();
-  settings.observed = observes(at::RecordScope::FUNCTION);
-  settings.deterministic = context.deterministicAlgorithms();
-  settings.fills_memory = settings.deterministic && context.deterministicFillUninitializedMemory();
-  settings.mkldnn = context.userEnabledMkldnn();
+  settings.included = keys.included_;
+  settings.excluded = keys.excluded_;
+  settings.grad = thread.autograd->get_grad_mode();
+  settings.observed = is_observed();
+  settings.deterministic = process.deterministicAlgorithms();
+  settings.fills_memory = settings.deterministic && process.deterministicFillUninitializedMemory();
+  settings.mkldnn = process.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
   settings.kernels = mark_of_kernels();
   return settings;
@@ -97,6 +99,7 @@ Guards::Guards(c10::ArrayRef<c10::IValue> inputs) {
     guard.dtype = t.scalar_type();
     guard.sizes = t.sizes().vec();
     guard.strides = t.strides().vec();
+    guard.unaligned = t.itemsize() - 1;
     guard.requires_grad = t.requires_grad();
   }
 }
@@ -157,21 +160,42 @@ bool Guards::any_written_shares() {
   return false;
 }
 
+namespace {
+
+/// In line: a call of memcmp() takes longer than two sizes.
+[[gnu::always_inline]] inline bool are_same(c10::IntArrayRef now,
+                                            const std::vector<std::int64_t> &then) {
+  if (now.size() != then.size())
+    return false;
+  for (std::size_t d = 0; d < then.size(); ++d)
+    if (now[d] != then[d])
+      return false;
+  return true;
+}
+
+} // namespace
+
+[[gnu::noinline, gnu::flatten]] bool Guards::holds(const Input &then, const c10::TensorImpl &t) {
+  if (t.key_set() != then.keys || t.dtype() != c10::scalarTypeToTypeMeta(then.dtype) ||
+      !t.has_storage() || !are_same(t.sizes(), then.sizes) || !are_same(t.strides(), then.strides))
+    return false;
+  if (t.autograd_meta() ? t.requires_grad() != then.requires_grad || has_tangent(t)
+                        : then.requires_grad)
+    return false;
+  const std::uintptr_t at = address_of(t);
+  return (at & then.unaligned) == 0 && (at != 0 || t.numel() == 0); // else its storage was freed
+}
+
 bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input &then = inputs_[i];
-    if (kind_of(inputs[i]) != then.kind || (then.kind == Kind::none && !inputs[i].isNone()))
+    if (then.kind == Kind::tensor) {
+      if (!inputs[i].isTensor() || !holds(then, *inputs[i].toTensor().unsafeGetTensorImpl()))
+        return false;
+    } else if (kind_of(inputs[i]) != then.kind ||
+               (then.kind == Kind::none && !inputs[i].isNone())) {
       return false;
-    if (then.kind != Kind::tensor)
-      continue;
-    const at::TensorImpl &t = *inputs[i].toTensor().unsafeGetTensorImpl();
-    if (t.key_set() != then.keys || t.dtype() != c10::scalarTypeToTypeMeta(then.dtype) ||
-        t.sizes() != then.sizes || t.strides() != then.strides ||
-        t.requires_grad() != then.requires_grad || has_tangent(t))
-      return false;
-    const auto at = reinterpret_cast<std::uintptr_t>(t.data());
-    if (at % t.itemsize() != 0 || (at == 0 && t.numel() != 0)) // its storage may have been freed
-      return false;
+    }
   }
   return (!needs_ieee_products_ || are_products_ieee()) && (!writes_ || are_apart(inputs));
 }

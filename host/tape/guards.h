@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/util/ArrayRef.h>
@@ -29,6 +30,9 @@ struct Settings {
   std::int64_t kernels = 0; ///< mark_of_kernels()
 };
 
+/// Whether a profiler or a RecordFunction callback observes ops on this thread.
+bool is_observed();
+
 /// Whether products of float32 matrices are never rounded to fewer bits, by setting.
 bool are_products_ieee();
 
@@ -39,6 +43,13 @@ bool has_tangent(const at::TensorImpl &t);
 bool is_plain_on_its_device(const at::Tensor &t);
 /// The same on the CPU.
 bool is_plain(const at::Tensor &t);
+
+/// Hot. Where the first value of a tensor with storage lies; 0 where its storage was freed. Memory
+/// that is copied on write stays shared.
+[[gnu::always_inline]] inline std::uintptr_t address_of(const c10::TensorImpl &t) {
+  const auto start = reinterpret_cast<std::uintptr_t>(t.unsafe_storage().data());
+  return start == 0 ? 0 : start + static_cast<std::size_t>(t.storage_offset()) * t.itemsize();
+}
 
 /// Where a tensor's values lie: the first byte, and the one behind the last.
 struct MemoryRange {
@@ -77,10 +88,12 @@ private:
     c10::DispatchKeySet keys;
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     std::vector<std::int64_t> sizes, strides;
-    bool requires_grad = false; ///< ATen chooses kernels by it, in no_grad(), too
+    std::uintptr_t unaligned = 0; ///< bits of an address that is not aligned to an item
+    bool requires_grad = false;   ///< ATen chooses kernels by it, in no_grad(), too
     bool written = false;
     MemoryRange range; ///< of the last call
   };
+  static bool holds(const Input &then, const c10::TensorImpl &t);
   bool are_apart(c10::ArrayRef<c10::IValue> inputs);
   bool any_written_shares();
 

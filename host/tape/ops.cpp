@@ -130,6 +130,8 @@ std::string full_name(const c10::FunctionSchema &schema) {
 }
 
 std::vector<std::size_t> written_arguments(const jit::Node &node) {
+  if (is_outlined(node))
+    return outlined_writes(node);
   std::vector<std::size_t> written;
   const auto *schema = node.maybeSchema();
   if (!schema)
@@ -147,11 +149,11 @@ std::vector<std::size_t> written_arguments(const jit::Node &node) {
 bool writes_in_place(const jit::Node &node) {
   const auto written = written_arguments(node);
   return node.outputs().size() == 1 && written.size() == 1 && written.front() == 0 &&
-         node.schema().name().ends_with('_');
+         !is_outlined(node) && node.schema().name().ends_with('_');
 }
 
 bool resizes_by_number(const jit::Node &node) {
-  if (!writes(node))
+  if (!writes(node) || is_outlined(node)) // whose blocks have been asked
     return false;
   const auto op = shapes::op_of(node.schema());
   return !writes_in_place(node) || !op || op->hasTag(at::Tag::inplace_view);

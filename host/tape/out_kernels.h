@@ -16,7 +16,10 @@ namespace tracehost::tape {
 bool has_out_kernel(std::string_view op);
 
 /// Computes the op again, on the memory that its tensors have now.
-using OutKernel = std::function<void()>;
+struct OutKernel : std::function<void()> {
+  using std::function<void()>::function;
+  bool dispatches = true; ///< ATen's code may call ops, and warn
+};
 
 /// Empty: there is none for the op with such arguments. `op`: name and overload. `result`: of the
 /// sizes, strides and dtype that the op gives.

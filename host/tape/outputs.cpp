@@ -48,7 +48,18 @@ void Recording::add_outputs() {
       tape_->outputs_.push_back({From::constant, 0, value, {}});
     }
   }
+  note_last_uses();
   note_writes();
+}
+
+/// The last output that has a new tensor takes it from the run.
+void Recording::note_last_uses() {
+  std::vector<bool> taken(tape_->fresh_.size());
+  for (auto output = tape_->outputs_.rbegin(); output != tape_->outputs_.rend(); ++output)
+    if (output->from == From::fresh) {
+      output->takes_made = output->views.empty() && !taken[output->index];
+      taken[output->index] = true;
+    }
 }
 
 /// A tensor that an op made, an input or a constant, with the views between it and the output.
@@ -196,7 +207,8 @@ void Recording::note_writes() {
   if (!written.empty())
     tape_->guards().set_written(written);
   for (const auto &[root, version] : found_.versions)
-    if (found_.roots[root].kind == Memory::Kind::called && version > 0 &&
+    if (found_.roots[root].kind == Memory::Kind::called &&
+        (version > 0 || found_.written_by_blocks.contains(root)) &&
         !found_.roots[root].of_block) // a block counts its own writes
       tape_->versions_.emplace_back(root, version);
 }

@@ -81,7 +81,7 @@ OutKernel bind(const at::Tensor &x, const at::Tensor &y, const at::Tensor &bias,
   const Gemm<T> gemm = find_gemm<T>();
   if (!gemm)
     return nullptr;
-  return [=]() {
+  OutKernel product = [=]() {
     T *const result = static_cast<T *>(out.mutable_data_ptr());
     if (bias.defined())
       for (int row = 0; row < s.n; ++row)
@@ -92,6 +92,8 @@ OutKernel bind(const at::Tensor &x, const at::Tensor &y, const at::Tensor &bias,
          static_cast<const T *>(y.const_data_ptr()), &s.a.leading,
          static_cast<const T *>(x.const_data_ptr()), &s.b.leading, &beta, result, &s.ldc);
   };
+  product.dispatches = false;
+  return product;
 }
 
 } // namespace

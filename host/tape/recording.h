@@ -97,8 +97,12 @@ struct Recorded {
   std::size_t made_bytes = 0; ///< that ops made; a recording has all of them at once
   /// Of a graph that writes: the values of inputs before the run, by root.
   std::unordered_map<std::size_t, at::Tensor> before;
+  /// Loops and branches that were given what the graph writes to: a copy of that would be seen.
+  std::unordered_set<const jit::Node *> given_written;
   /// How often autograd sees a write to the memory, by root; none: never.
+  /// Without those of loops and branches, which `written_by_blocks` has.
   std::unordered_map<std::size_t, std::int64_t> versions;
+  std::unordered_set<std::size_t> written_by_blocks;
 
   /// The input that a root is of.
   const at::Tensor &input(std::size_t root, const jit::Graph &graph) const {

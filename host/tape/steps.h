@@ -37,7 +37,7 @@ struct Tape::KernelStep final : Tape::Step {
 /// An op that writes to a fixed tensor.
 struct Tape::OutStep final : Tape::Step {
   explicit OutStep(OutKernel kernel) : kernel(std::move(kernel)) {}
-  bool dispatches() const override { return true; }
+  bool dispatches() const override { return kernel.dispatches; }
   bool run(Tape &) override {
     kernel();
     return true;
@@ -79,6 +79,7 @@ struct Tape::CallStep final : Tape::Step {
   };
   bool is_given(const Result &kind, const c10::IValue &result) const;
   bool is_seen_copy(std::size_t result) const;
+  void run_counted(Tape &tape);
   static bool take(Tape &tape, const Result &result, c10::IValue value);
   jit::Operation operation;
   std::vector<c10::IValue> arguments;
@@ -87,6 +88,14 @@ struct Tape::CallStep final : Tape::Step {
   std::vector<std::size_t> spent; ///< roots of earlier results that nobody reads any more
   jit::Stack stack;
   bool is_outlined = false; ///< blocks.h
+  /// Of an outlined op: a result that is a copy of what it was given ends the run.
+  bool ends_if_copied = false;
+  /// An argument that a block writes to, and its root: how often differs between runs.
+  struct Counted {
+    at::Tensor tensor;
+    std::size_t root;
+  };
+  std::vector<Counted> counted;
 };
 
 /// A list of numbers, some of which are other ones at each call.

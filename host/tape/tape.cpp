@@ -1,8 +1,10 @@
 #include "tape/tape.h"
 
 #include "signature/grad_read.h"
-#include "tape/blocks.h"
+#include "tape/below.h"
+#include "tape/block_runs.h"
 #include "tape/generator.h"
+#include "tape/output_memory.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
 
@@ -19,7 +21,7 @@ namespace tracehost::tape {
 
 Tape::~Tape() = default;
 
-void Tape::bind(std::size_t index, void *data) {
+[[gnu::always_inline]] inline void Tape::bind(std::size_t index, void *data) {
   Root &root = roots_[index];
   for (const Patch &patch : root.patches)
     patch.iterator->unsafe_replace_operand(patch.operand, static_cast<char *>(data) + patch.offset);
@@ -45,8 +47,8 @@ bool Tape::CallStep::run(Tape &tape) {
   stack.assign(arguments.begin(), arguments.end());
   for (const SlotArgument &argument : slots)
     stack[argument.at] = tape.slots_[argument.slot];
-  operation(stack);
   const auto clear = c10::make_scope_exit([this] { stack.clear(); }); // frees what it has left
+  counted.empty() ? operation(stack) : run_counted(tape);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i)
     if (is_given(results[i], stack[first + i]) || (is_outlined && is_seen_copy(i)) ||
@@ -55,10 +57,23 @@ bool Tape::CallStep::run(Tape &tape) {
   return true;
 }
 
+/// Runs a block that writes, also where an interruption ends it.
+void Tape::CallStep::run_counted(Tape &tape) {
+  std::vector<std::int64_t> before;
+  for (const Counted &one : counted)
+    before.push_back(version_of(one.tensor));
+  const auto count = c10::make_scope_exit([&] {
+    for (std::size_t i = 0; i < counted.size(); ++i)
+      tape.by_blocks_[counted[i].root] += version_of(counted[i].tensor) - before[i];
+  });
+  operation(stack);
+}
+
 /// Whether the block gave what it was given, and somebody can see that this is a copy.
 bool Tape::CallStep::is_seen_copy(std::size_t result) const {
   const Copied how = was_copied(result);
-  return how == Copied::with_other_strides || (how == Copied::yes && results[result].exposed);
+  return (ends_if_copied && how != Copied::no) || how == Copied::with_other_strides ||
+         (how == Copied::yes && results[result].exposed);
 }
 
 /// Whether the result is an argument, which it was not at the recording: dropout(x, 0.).
@@ -127,10 +142,10 @@ bool Tape::ListStep::run(Tape &tape) {
 
 /// As at::empty_strided(), whose checks and sums are those of the recording. A function of its own:
 /// scripts/bench counts it apart.
-[[gnu::noinline]] at::Tensor Tape::Fresh::make() const {
+[[gnu::noinline]] at::Tensor Tape::Fresh::make() {
   c10::Allocator *const allocator = c10::GetCPUAllocator();
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       allocator->allocate(bytes), allocator, true);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, memory.take(bytes, *allocator), allocator, true);
   at::Tensor made = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
       c10::scalarTypeToTypeMeta(dtype));
@@ -141,12 +156,13 @@ bool Tape::ListStep::run(Tape &tape) {
   return made;
 }
 
-void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
+[[gnu::flatten]] void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
   for (const Written &written : written_)
     given[written.input].toTensor().mutable_data_ptr(); // copies what is copied on write
   for (std::size_t i = 0; i < inputs_.size(); ++i)
     if (inputs_[i].to == Given::To::root)
-      bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
+      bind(inputs_[i].index,
+           reinterpret_cast<void *>(address_of(*given[i].toTensor().unsafeGetTensorImpl())));
     else if (inputs_[i].to == Given::To::slot)
       slots_[inputs_[i].index] = given[i];
   for (std::size_t i = 0; i < fresh_.size(); ++i) {
@@ -182,6 +198,7 @@ bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) 
   if (dispatches_)
     below.emplace();
   std::size_t i = 0;
+  std::fill(by_blocks_.begin(), by_blocks_.end(), 0);
   try {
     bind_all(given);
     for (; i < steps_.size(); ++i) {
@@ -212,7 +229,7 @@ void Tape::note_kinds(bool switches_grad) {
   switches_grad_ = switches_grad;
   dispatches_ |= steps_.size() > kFirstAsking;
   is_quiet_ = !calls && steps_.size() <= kFirstAsking;
-  counts_writes_ = !written_.empty() || !versions_.empty() ||
+  counts_writes_ = !written_.empty() || !versions_.empty() || !by_blocks_.empty() ||
                    std::any_of(fresh_.begin(), fresh_.end(),
                                [](const Fresh &fresh) { return fresh.version > 0; });
 }
@@ -281,23 +298,26 @@ bool Tape::run_flat(c10::ArrayRef<c10::IValue> given, jit::Stack &outputs,
   const std::size_t first = outputs.size();
   outputs.reserve(first + outputs_.size());
   for (Output &one : outputs_)
-    outputs.push_back(output(one, given, c10::ArrayRef<c10::IValue>(outputs).slice(first)));
+    if (one.takes_made) [[likely]]
+      outputs.emplace_back(std::move(made_[one.index]));
+    else
+      outputs.push_back(output(one, given, c10::ArrayRef<c10::IValue>(outputs).slice(first)));
   return true;
 }
 
 /// The graph's writes ran below autograd, which counts them.
 void Tape::bump_versions(c10::ArrayRef<c10::IValue> given) const {
-  const auto bump = [](const at::Tensor &t, std::int64_t version) {
-    for (; version > 0; --version)
+  const auto bump = [this](const at::Tensor &t, std::int64_t version, std::size_t root) {
+    for (version += by_blocks_.empty() ? 0 : by_blocks_[root]; version > 0; --version)
       t.unsafeGetTensorImpl()->bump_version();
   };
   for (std::size_t i = 0; i < fresh_.size(); ++i)
-    bump(made_[i], fresh_[i].version);
+    bump(made_[i], fresh_[i].version, fresh_[i].root);
   for (const auto &[root, version] : versions_)
     if (called_[root].defined()) // else the run has been interrupted
-      bump(called_[root], version);
+      bump(called_[root], version, root);
   for (const Written &written : written_)
-    bump(given[written.input].toTensor(), written.version);
+    bump(given[written.input].toTensor(), written.version, inputs_[written.input].index);
 }
 
 /// Below autograd, an op's result is no view of a tensor that the op made.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tape/guards.h"
+#include "tape/output_memory.h"
 #include "tape/training.h"
 
 #include <ATen/TensorIterator.h>
@@ -126,8 +127,9 @@ private:
     std::int64_t version; ///< so often the graph writes to it
     std::size_t bytes;
     bool is_contiguous;
+    OutputMemory memory = {};
 
-    at::Tensor make() const;
+    at::Tensor make();
   };
   /// An op that makes a view, for an output.
   struct View {
@@ -140,6 +142,7 @@ private:
     std::size_t index; ///< of an input; in fresh_; of a root; of a slot; in detached_; of an output
     c10::IValue value; ///< a constant
     std::vector<View> views;
+    bool takes_made = false; ///< fresh, and no other output has the tensor or a view of it
   };
   c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
                      c10::ArrayRef<c10::IValue> before);
@@ -198,6 +201,8 @@ private:
   at::Tensor generator_;                      ///< its state before the run
   /// Roots of ops' results that the graph writes to, and how often.
   std::vector<std::pair<std::size_t, std::int64_t>> versions_;
+  /// By root: how often loops and branches have written in this run. Empty: they don't.
+  std::vector<std::int64_t> by_blocks_;
   /// What makes the base of an op's result that is a view for autograd, by root.
   std::map<std::size_t, jit::Operation> bases_;
   // Of the run under way:

@@ -153,7 +153,7 @@ def run(report: Report, _repeats: int) -> None:
     report.add("instructions of a hot call", hot.inclusive("::call_function("), "")
     report.add("of these in the tape's steps", hot.steps(), "")
     report.add("of these in torch, to make the output", hot.tensors(), "")
-    report.add("the host's share", hot.share(), "", 3700)
+    report.add("the host's share", hot.share(), "", 3300)
     positional = profiles["positional"].share()
     for name, form in all_forms(torch.rand(8, 8), torch.rand(8, 8)).items():
         profile = profiles[name.replace(" ", "_")]

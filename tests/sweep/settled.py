@@ -101,6 +101,18 @@ def nested(x, y):
     return total + 1
 
 
+def accumulated(x, y):
+    """Writes of a loop and a branch to what lies around them, as often as values say."""
+    total = torch.zeros((), dtype=x.dtype)
+    for _ in tracehost.range(2):
+        if x.sum() > y.sum():
+            total.add_(y.sum())
+            x[0:1].mul_(2)
+        else:
+            y[0:1].sub_(x[0:1])
+    return total, x + y
+
+
 def copied(x, y):
     return x.clone(), y.contiguous(), x.to(torch.float64), x.half(), x.to(x.dtype)
 
@@ -166,6 +178,7 @@ PROGRAMS = (
     looped,
     branched,
     nested,
+    accumulated,
     copied,
     given,
     numbered,

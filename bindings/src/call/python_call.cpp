@@ -11,13 +11,13 @@
 #include "pytree/results.h"
 #include "pytree/tensor_match.h"
 #include "signature/tensor_fit.h"
+#include "signature/thread.h"
+#include "tape/guards.h"
 #include "tape/operands.h"
 #include "trace/tracer.h"
 
 #include <ATen/record_function.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <pybind11/pybind11.h>
 
@@ -48,7 +48,7 @@ PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObj
   const Arguments arguments{args, nargsf, kwnames};
   PythonCall call(f, args, nargsf, kwnames);
   try {
-    if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
+    if (*Thread::here().tracing || trace::active()) [[unlikely]]
       return call_inlined(f, arguments);
     const Stance stance = python::stance();
     if (stance == Stance::eager) [[unlikely]]
@@ -90,11 +90,10 @@ PyObject *serve(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObj
 
 } // namespace
 
-/// A profiler leaves its state on the thread. To ask for callbacks instead would cost 100
-/// instructions, or a lock (at::hasCallbacks).
+/// A profiler has a callback for ops and regions. at::hasCallbacks() would take a lock.
 PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
                         PyObject *kwnames) {
-  if (c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE)) [[unlikely]]
+  if (tape::is_observed()) [[unlikely]]
     return serve_observed(self, args, nargsf, kwnames);
   return serve(self, args, nargsf, kwnames);
 }

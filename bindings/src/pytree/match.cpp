@@ -341,8 +341,8 @@ void Collected::clear() {
 
 namespace {
 
-bool walk_arguments(const Signature &signature, const Binder &binder, const Bound &bound,
-                    Collected &found) {
+[[gnu::flatten]] bool walk_arguments(const Signature &signature, const Binder &binder,
+                                     const Bound &bound, Collected &found) {
   Matcher walk(signature, found);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {

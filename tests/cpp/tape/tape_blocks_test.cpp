@@ -156,5 +156,47 @@ TEST(TapeBlocks, ACheckInABlockEndsTheRunEarly) {
   EXPECT_TRUE(graph.run({threes * 2, false}).equal(threes * 2));
 }
 
+const char *const kWritesOutside = R"IR(graph(%x : Tensor, %n : int):
+  %yes : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor = aten::neg(%x)
+  %r : int = prim::Loop(%n, %yes, %one)
+    block0(%i : int, %c : int):
+      %d : Tensor = aten::add_(%y, %x, %one)
+      %e : Tensor = aten::neg_(%x)
+      -> (%yes, %c)
+  return (%y))IR";
+
+TEST(TapeBlocks, ALoopCountsItsWritesToWhatLiesAroundIt) {
+  WithBlocks graph(kWritesOutside);
+  for (int turns = 0; turns < 12; ++turns) {
+    const at::Tensor x = at::randn({3}), before = x.clone();
+    const auto version = x._version(); // of randn()
+    const at::Tensor y = graph.run({x, turns});
+    EXPECT_TRUE(y.equal(turns % 2 == 0 ? -before : -before + before)) << turns;
+    EXPECT_TRUE(x.equal(turns % 2 == 0 ? before : -before)) << turns;
+    EXPECT_EQ(y._version(), turns);
+    EXPECT_EQ(x._version() - version, turns);
+    EXPECT_EQ(graph.served, turns >= 2) << turns;
+  }
+}
+
+TEST(TapeBlocks, ABlockThatChangesSizesOfWhatLiesAroundItHasNoTape) {
+  WithBlocks graph(R"IR(graph(%x : Tensor, %some : bool):
+  %zero : int = prim::Constant[value=0]()
+  %y : Tensor = aten::neg(%x)
+  %r : int = prim::If(%some)
+    block0():
+      %d : Tensor = aten::squeeze_(%y, %zero)
+      -> (%zero)
+    block1():
+      -> (%zero)
+  return (%y))IR");
+  for (int i = 0; i < 4; ++i)
+    graph.run({at::ones({1, 3}), false});
+  EXPECT_EQ(graph.tapes.describe(), "the interpreter: in a loop or a branch: aten::squeeze_ writes "
+                                    "to what lies outside");
+}
+
 } // namespace
 } // namespace tracehost::tape
