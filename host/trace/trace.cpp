@@ -1,6 +1,7 @@
 #include "trace/trace.h"
 
 #include "program/places.h"
+#include "trace/ancestry.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
 #include "trace/failures.h"
