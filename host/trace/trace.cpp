@@ -175,6 +175,8 @@ void Trace::failed(const c10::OperatorHandle &op) {
     node->destroy();
     node = earlier;
   }
+  if (is_sure || blocks.on_fake_tensors()) // it may fail for how its tensors lie in memory
+    result.reads_strides = true;
   if (raised.empty() && !rejections.any() && !is_sure)
     raised =
         fmt::format("an op ({}) failed at {}, and the body continued: a graph can't catch what "
