@@ -9,9 +9,9 @@
 /// Whether a graph that was made for one tensor is right for another.
 ///
 /// `fits` serves where nothing can be traced instead: ConcreteFunctions and archives. More may
-/// differ than in a Function's own cache (pytree/tensor_match.h): ops find out by themselves whether
-/// gradients are recorded. `conditions_hold` and `reads_hold` serve each hot call of a Function,
-/// too.
+/// differ than in a Function's own cache (pytree/tensor_match.h): ops find out by themselves
+/// whether gradients are recorded. `conditions_hold` and `reads_hold` serve each hot call of a
+/// Function, too.
 
 namespace tracehost {
 

@@ -114,3 +114,28 @@ def test_with_declared_sizes_it_is_an_error():
     f = tracehost.function(product, input_signature=[spec, tracehost.TensorSpec([2, None])])
     with pytest.raises(tracehost.TraceError, match="a graph can't catch what its ops raise"):
         f(torch.ones(2, 3), torch.ones(2, 2))
+
+
+def test_an_op_that_fails_for_strides_fails_for_these_alone():
+    def flat(x):
+        try:
+            return x.view(-1) + 1
+        except RuntimeError:
+            return x.reshape(-1) * 2
+
+    f, wide = tracehost.function(flat), torch.arange(6.0).reshape(2, 3)
+    for x in (wide.t(), wide.t().contiguous(), wide.t(), wide):
+        assert f(x).tolist() == flat(x).tolist()
+
+
+def test_a_side_that_fails_for_strides_fails_for_these_alone():
+    def add(x, c):
+        if c > 0:
+            x.add_(1)
+        return x * 2
+
+    f, c = tracehost.function(add), torch.tensor(1.0)
+    f(torch.ones(1, 3).expand(2, 3), -c)  # the side that is not taken can't write to such memory
+    assert f(torch.ones(2, 3), c).tolist() == [[4.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="more than one element"):
+        f(torch.ones(1, 3).expand(2, 3), c)
