@@ -40,9 +40,9 @@ public:
   void clear() { reads_.clear(); }
   void forget(torch::jit::Node *node);
   void forget(torch::jit::Value *value);
+  bool has_numbers = false; ///< the body has got one
 
-  std::vector<torch::jit::Value *>
-      texts; ///< of numbers, by the marks that stand for them (messages.h)
+  std::vector<torch::jit::Value *> texts; ///< of numbers, by their marks (messages.h)
 
 private:
   struct NumberRead {

@@ -47,6 +47,7 @@ jit::Value *scalar_behind(jit::Value *tensor) {
 
 /// The traced number that `scalar` is, with its value in this call, or none.
 at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::IValue> &value) {
+  current->number_arguments.has_numbers = true;
   scalar->setType(type_of(kind));
   jit::Node *node = record_op("tracehost::py_tensor", {scalar});
   at::Tensor result;
@@ -86,6 +87,8 @@ std::optional<NumberKind> number_kind(at::ScalarType dtype) {
     return NumberKind::integer;
   return at::isFloatingType(dtype) ? std::optional(NumberKind::real) : std::nullopt;
 }
+
+bool has_numbers() { return current && current->number_arguments.has_numbers; }
 
 bool is_traced_number(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();

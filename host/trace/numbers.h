@@ -60,6 +60,8 @@ at::Tensor read_is_leaf(const at::Tensor &t);
 void check_sizes(const at::Tensor &t, const std::string &what);
 /// Nullopt: of a complex or quantised tensor, which is no number of a graph.
 std::optional<NumberKind> number_kind(at::ScalarType dtype);
+/// Whether the body of the trace under way has got a number.
+bool has_numbers();
 /// Whether `t` is a number of the trace under way.
 bool is_traced_number(const at::Tensor &t);
 /// What `op` gives: `operands` are traced numbers and sizes, as tensors, and bools, ints and

@@ -108,6 +108,7 @@ void add_numbers(py::module_ &m) {
   m.def("number_op", number_op);
   m.def("_number_op", traced_number_op);
   m.def("kind_of_number", kind_of_number);
+  m.def("_has_numbers", trace::has_numbers);
 }
 
 } // namespace tracehost::python

@@ -3,8 +3,6 @@ FALSEERR (an exception that eager does not raise), WARNED (another result, and a
 that tracehost raises), RETRACES (as eager, and ten calls without a hit)."""
 
 NOT_RIGHT = {
-    # Control flow on tensors.
-    "try_op_error": "REFUSED",
     # Draws of numpy, reported by a TraceWarning.
     "np_random_shuffle": "SILENT",
     "np_rng_instance": "SILENT",

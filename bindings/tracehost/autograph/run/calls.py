@@ -240,7 +240,8 @@ def _builtin(f: Any) -> Any:
         return _BUILTINS[f]
     name = getattr(f, "__name__", "")
     owner = getattr(f, "__self__", None)
-    flags = flags_of(name, owner)
+    # Without a wrapper, what torch warns of names the user's line.
+    flags = flags_of(name, owner) if _tracehost._has_numbers() else frozenset()
     # torch's argument parser takes no list of tensors for one of numbers.
     if name.startswith("_foreach_"):
         return _with_numbers(f, _given_list)
