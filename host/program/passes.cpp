@@ -3,6 +3,7 @@
 #include "program/device_flags.h"
 #include "program/merge.h"
 #include "program/nodes.h"
+#include "shapes/op_names.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -13,8 +14,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <string_view>
-#include <unordered_set>
 
 namespace tracehost {
 namespace {
@@ -48,10 +47,11 @@ bool is_full_slice(const torch::jit::Node &node) {
   return is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1);
 }
 
+const auto kOfAnIndex =
+    op_names("prim::Constant prim::ListConstruct aten::clone aten::to aten::slice");
+
 /// Whether the nodes from `first` to `last` only make what an index is.
 bool only_index_between(const torch::jit::Node &first, const torch::jit::Node &last) {
-  static const std::unordered_set<std::string_view> kOfAnIndex = {
-      "prim::Constant", "prim::ListConstruct", "aten::clone", "aten::to", "aten::slice"};
   const torch::jit::Node *node = first.next();
   while (node != &last && kOfAnIndex.contains(node->kind().toQualString()))
     node = node->next();

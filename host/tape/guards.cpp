@@ -41,7 +41,7 @@ bool is_plain_on_its_device(const at::Tensor &t) {
 bool is_plain(const at::Tensor &t) { return is_plain_on_its_device(t) && t.device().is_cpu(); }
 
 Settings Settings::now() {
-  static const at::Context &process = at::globalContext();
+  const at::Context &process = at::globalContext();
   const Thread &thread = Thread::here();
   const c10::impl::LocalDispatchKeySet keys(*thread.keys);
   Settings settings;

@@ -40,22 +40,22 @@ struct Known {
       allocator = nullptr;
   }
 };
+const Known torchs_own; // not in the function: its initialiser would run under a lock
 
 } // namespace
 
 c10::DataPtr OutputMemory::take(std::size_t bytes, c10::Allocator &allocator) {
-  static const Known known;
-  if (chunk_ != 0 && &allocator == known.allocator) [[likely]] {
+  if (chunk_ != 0 && &allocator == torchs_own.allocator) [[likely]] {
     void *const memory = std::malloc(chunk_);
     if (memory && reinterpret_cast<std::uintptr_t>(memory) % c10::gAlignment == 0) [[likely]]
-      return {memory, memory, known.deleter, c10::Device(c10::DeviceType::CPU)};
+      return {memory, memory, torchs_own.deleter, c10::Device(c10::DeviceType::CPU)};
     if (apart_.size() < kMostApart)
       apart_.emplace_back(memory);
     else
       std::free(memory);
   }
   c10::DataPtr memory = allocator.allocate(bytes);
-  if (&allocator == known.allocator && bytes != 0 && bytes <= kMostKept)
+  if (&allocator == torchs_own.allocator && bytes != 0 && bytes <= kMostKept)
     chunk_ = malloc_usable_size(memory.get());
   return memory;
 }

@@ -16,7 +16,7 @@ namespace tracehost::tape {
 /// instructions. Its malloc() takes 25 where the thread has just freed memory of this size, as a
 /// loop has that drops one result after another. Answer: malloc() is asked for the size of the
 /// chunk that posix_memalign() took, and gives this chunk again once torch has freed it, by free().
-/// A test at the first output says whether it does. A chunk that is not aligned is another
+/// A test when the library is loaded says whether it does. A chunk that is not aligned is another
 /// one: a few are kept apart, so that they do not come each time.
 class OutputMemory {
 public:

@@ -132,7 +132,7 @@ public:
   /// The source range of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
   void forget_casts() { trace::forget_casts(frontend); }
-  /// Before a node of ours that takes these tensors.
+  /// Before a node that libtorch's tracer does not make, and that takes these tensors.
   void prepare_inputs(const std::vector<at::Tensor> &tensors);
   void record_modes() { modes.record_changes(op_depth()); }
   /// Each part forgets the node, which is about to be destroyed.

@@ -5,6 +5,7 @@ order of evaluation and tracebacks. Only where a value belongs to the trace the 
 
 - operators.py: the module that generated code knows as `ag__`; an operator for each statement and expression
 - calls.py: `ag__.call(f)`: the converted function for the user's own, a traced one for builtins and `math`, else `f`
+- flags.py: which arguments of an op are bools, of which torch takes no traced one
 - reductions.py, asking.py, membership.py: `any`, `all`, `min`, `max`, `sorted` and `in` of what is traced
 - numbers.py, subscripts.py, places.py: tensors made of numbers; `x[i]` by a traced index; `self.x` as a block's state
 - shown.py: `print`, loggers and exceptions, which show this call's values

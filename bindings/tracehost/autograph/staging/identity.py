@@ -105,19 +105,18 @@ def shared(state: tuple[Any, ...]) -> set[int]:
     found: dict[int, Any] = {}
     expected: dict[int, int] = {}  # references
 
-    def visit(value: Any, references: int) -> None:
+    # A function that calls itself would be a cycle, and hold the containers until the cycle is collected.
+    waiting = [(value, _OF_A_VARIABLE) for value in state]
+    while waiting:
+        value, references = waiting.pop()
         kind = type(value)
         if kind not in MUTABLE and not issubclass(kind, tuple):
-            return
+            continue
         expected[id(value)] = expected.get(id(value), 0) + references
-        if id(value) in found:
-            return
-        found[id(value)] = value
-        for part in value.values() if issubclass(kind, dict) else value:
-            visit(part, 1)
-
-    for v in range(len(state)):
-        visit(state[v], _OF_A_VARIABLE)
+        if id(value) not in found:
+            found[id(value)] = value
+            waiting += [(part, 1) for part in (value.values() if issubclass(kind, dict) else value)]
+    value = None
     around = _references_of_blocks() if blocks.holders else {}
     return {
         key
