@@ -40,8 +40,9 @@ std::string checks_without_python(const interpreter::Environment &where, const s
   std::string text = "tracehost " TRACEHOST_VERSION "\n";
   for (const auto &one : checks) {
     const std::string verdict = one["verdict"], what = one["what"], fix = one["fix"];
-    text += verdict + std::string(6 - verdict.size(), ' ') + what + "\n";
-    text += fix.empty() ? "" : "      fix: " + fix + "\n";
+    text.append(verdict).append(6 - verdict.size(), ' ').append(what).append("\n");
+    if (!fix.empty())
+      text.append("      fix: ").append(fix).append("\n");
   }
   return text;
 }
