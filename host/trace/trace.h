@@ -30,9 +30,9 @@
 /// tracer.h, numbers.h, block.h and gradients.h, which ask the trace of their thread (`current`).
 ///
 /// Problem. libtorch's tracer records ops and nothing else. A graph that is right for later calls
-/// needs more: where each tensor comes from, what is changed and whether that can be undone, which
-/// numbers and sizes depend on values, what belongs to which branch. Each of these is a part with a
-/// state of its own. A part changes no other part's state but by the other's functions.
+/// needs more. Where does each tensor come from? What is changed, and can that be undone? Which
+/// numbers and sizes depend on values? What belongs to which branch? Each question has a part with
+/// a state of its own.
 ///
 /// Layout.
 ///
@@ -73,8 +73,9 @@
 ///                       the witness, then dynamic_sizes, see the results
 ///        failed()       in place of after(): the node is taken out again
 ///
-/// At the end close() asks them once more: a rejection that was swallowed, numbers that no op took,
-/// dynamic sizes to solve, modes that are left switched, `.grad`s to guard, needless saves.
+/// At the end close() asks the parts once more. It raises a rejection that was swallowed, checks
+/// numbers that no op took, and solves the dynamic sizes. It rejects modes that are left switched,
+/// guards `.grad`s that were read, and takes out needless saves.
 ///
 /// A worked example, with the parts that act:
 ///
