@@ -18,6 +18,12 @@ X = torch.arange(4.0)
 PATIENCE = 60  # seconds: only a test that fails waits so long
 
 
+def all_end(threads):
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "deadlock"
+
+
 def together(count, work):
     """work(i) in `count` threads that start at once; their results or exceptions, in order."""
     barrier = threading.Barrier(count)
@@ -33,9 +39,7 @@ def together(count, work):
     threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "deadlock"
+    all_end(threads)
     return results
 
 
@@ -126,9 +130,7 @@ def test_others_wait_for_the_trace_that_is_under_way():
     for thread in threads[1:]:
         thread.start()
     gate.go.give()
-    for thread in threads:
-        thread.join(PATIENCE)
-        assert not thread.is_alive(), "deadlock"
+    all_end(threads)
     assert all(torch.equal(results.get_nowait(), X * 2) for _ in threads)
     assert len(runs) == f.tracing_count() == 1
 
@@ -198,9 +200,7 @@ def test_the_first_trace_fails_while_others_wait():
         for thread in threads[1:]:
             thread.start()
         gate.go.give()
-        for thread in threads:
-            thread.join(PATIENCE)
-            assert not thread.is_alive(), "deadlock"
+        all_end(threads)
         assert str(outcome[0]) == "the first"
         assert all(torch.equal(outcome[i], X * 2) for i in range(1, 8))
 
