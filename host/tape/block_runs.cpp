@@ -5,6 +5,7 @@
 #include "tape/factories.h"
 #include "tape/ops.h"
 #include "tape/recording.h"
+#include "tape/temporary_nodes.h"
 
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -38,12 +39,6 @@ const jit::RegisterOperators turn_registered({jit::Operator(
 class Turns {
 public:
   explicit Turns(jit::Graph &graph) { insert(*graph.block()); }
-  ~Turns() {
-    for (jit::Node *node : nodes_)
-      node->destroy();
-  }
-  Turns(const Turns &) = delete;
-  Turns &operator=(const Turns &) = delete;
 
 private:
   void insert(jit::Block &block) {
@@ -54,11 +49,11 @@ private:
         continue;
       static const auto kind = c10::Symbol::fromQualString("tracehost::turn");
       jit::Graph &graph = *node->owningGraph();
-      nodes_.push_back(node->blocks()[0]->prependNode(graph.create(kind, 0)));
-      nodes_.push_back(graph.create(kind, 0)->insertAfter(node));
+      nodes_.add(node->blocks()[0]->prependNode(graph.create(kind, 0)));
+      nodes_.add(graph.create(kind, 0)->insertAfter(node));
     }
   }
-  std::vector<jit::Node *> nodes_;
+  TemporaryNodes nodes_;
 };
 
 jit::Code code_of(const std::shared_ptr<jit::Graph> &graph) {

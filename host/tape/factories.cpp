@@ -49,11 +49,6 @@ void begin_version(const jit::Stack &stack) { begin(stack.back().toTensor()); }
 
 FactoryVersions::FactoryVersions(jit::Graph &graph) { insert(*graph.block()); }
 
-FactoryVersions::~FactoryVersions() {
-  for (jit::Node *node : nodes_)
-    node->destroy();
-}
-
 void FactoryVersions::insert(jit::Block &block) {
   static const auto kind = c10::Symbol::fromQualString("tracehost::begin_version");
   for (jit::Node *node : block.nodes()) {
@@ -63,7 +58,7 @@ void FactoryVersions::insert(jit::Block &block) {
       continue;
     jit::Node *begins = node->owningGraph()->create(kind, {node->output()}, 0);
     begins->setSourceRange(node->sourceRange());
-    nodes_.push_back(begins->insertAfter(node));
+    nodes_.add(begins->insertAfter(node));
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
+#include "tape/temporary_nodes.h"
 
-#include <vector>
+#include <torch/csrc/jit/ir/ir.h>
 
 /// Ops that make a tensor from no other one: zeros(), arange(), rand().
 ///
@@ -22,14 +22,11 @@ void begin_version(const torch::jit::Stack &stack);
 class FactoryVersions {
 public:
   explicit FactoryVersions(torch::jit::Graph &graph);
-  ~FactoryVersions();
-  FactoryVersions(const FactoryVersions &) = delete;
-  FactoryVersions &operator=(const FactoryVersions &) = delete;
 
 private:
   void insert(torch::jit::Block &block);
 
-  std::vector<torch::jit::Node *> nodes_;
+  TemporaryNodes nodes_;
 };
 
 } // namespace tracehost::tape
