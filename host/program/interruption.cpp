@@ -100,17 +100,13 @@ InterruptionChecks::InterruptionChecks(jit::Graph &graph) {
   insert(*graph.block(), /*loop=*/false);
 }
 
-InterruptionChecks::~InterruptionChecks() {
-  for (jit::Node *node : nodes_)
-    node->destroy();
-}
-
 void InterruptionChecks::insert(jit::Block &block, bool loop) {
   int since = loop ? kOpsBetween : 0; // ops since the last check: a turn begins with one
   const auto insert_before = [this](jit::Node *node) {
     const jit::WithInsertPoint here(node);
-    nodes_.push_back(insert_op(*node->owningGraph(), "tracehost::interruptible", {}, 0));
-    nodes_.back()->setSourceRange(node->sourceRange());
+    jit::Node *asks = insert_op(*node->owningGraph(), "tracehost::interruptible", {}, 0);
+    asks->setSourceRange(node->sourceRange());
+    nodes_.add(asks);
   };
   for (jit::Node *node : block.nodes()) {
     if (node->kind() == c10::prim::Constant)

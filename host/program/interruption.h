@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tape/temporary_nodes.h"
 #include "tracehost/error.h"
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <vector>
 
 /// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
 ///
@@ -86,14 +86,11 @@ struct EndRun {
 class InterruptionChecks {
 public:
   explicit InterruptionChecks(torch::jit::Graph &graph);
-  ~InterruptionChecks();
-  InterruptionChecks(const InterruptionChecks &) = delete;
-  InterruptionChecks &operator=(const InterruptionChecks &) = delete;
 
 private:
   void insert(torch::jit::Block &block, bool loop);
 
-  std::vector<torch::jit::Node *> nodes_;
+  TemporaryNodes nodes_;
 };
 
 } // namespace tracehost
