@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 namespace tracehost {
 namespace {
 
@@ -57,7 +59,8 @@ protected:
   void touch() { fs::last_write_time(path, start + std::chrono::seconds(++files)); }
   static int added(const Function &f) { return at::Tensor(f(at::zeros(2)))[0].item<int>(); }
 
-  const fs::path folder = fs::path(testing::TempDir()) / "tracehost_watcher_test";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("tracehost_watcher_test" + std::to_string(getpid()));
   const std::string path = (folder / "live.thz").string();
   const fs::file_time_type start = fs::file_time_type::clock::now();
   int files = 0;
