@@ -83,6 +83,24 @@ def test_a_function_is_dropped_while_another_stream_replays():
     assert all(t.eq(99).all() for t in later)
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_the_result_of_a_warm_run_is_dropped_before_its_reader_runs(calls):
+    """Warm runs allocate on a stream of their own: the next one of another Function may get that memory."""
+    f, many = settled(calls=calls), settled(lambda x: [x + i for i in range(12)], calls=calls)
+    x, z = torch.full((3,), 5.0, device="cuda"), torch.full((3,), 99.0, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = f(x)
+        queue_up()
+        read = y + 0
+        del y
+    with torch.cuda.stream(torch.cuda.Stream()):
+        many(z)
+        torch.cuda.current_stream().synchronize()
+    torch.cuda.synchronize()
+    assert torch.equal(read, chain(x))
+
+
 def test_a_write_is_seen_by_the_stream_that_waits():
     total = torch.zeros(3, device="cuda")
 
