@@ -38,12 +38,12 @@
 ///
 ///     part              file                 owns
 ///     rejections        rejections.h         why the body is no graph, and whether it continues
-///     inputs            inputs.h             slots, captures, literals; memory from before the
-///     call effects           effects.h            what the body changes, and the saves that undo
-///     it speculation       speculation.h        numbers whose value the body needs: checks
-///     number_arguments  number_arguments.h   numbers that C code has read, maybe for the next op
+///     inputs            inputs.h             slots, captures, literals; memory from before
+///     effects           effects.h            what the body changes, and the saves that undo it
+///     speculation       speculation.h        numbers whose value the body needs: checks
+///     number_arguments  number_arguments.h   numbers that C code has read, for the next op
 ///     value_sizes       value_sizes.h        sizes that depend on values
-///     dynamic_sizes     dynamic_sizes.h      sizes that depend on the inputs' sizes; may be none
+///     dynamic_sizes     dynamic_sizes.h      sizes that depend on the inputs' sizes, or none
 ///     blocks            blocks.h             branches and loops; tensors without data
 ///     gradients         gradients.h          `.grad`s, and backward passes of the body
 ///     modes             modes.h              grad mode, autocast: those of the graph so far
@@ -79,16 +79,14 @@
 ///
 /// A worked example, with the parts that act:
 ///
-///     def f(x, n):                       graph(%x, %n, %w):
-///         y = x * self.w                   %y = aten::mul(%x, %w)          inputs: %w is a capture
-///         k = int(n)                       %k = aten::item(%n)             a traced number
-///         if k > 3:                        %c = tracehost::py_gt(%k, 3)
-///             y.mul_(2)                    prim::If(%c)                    blocks: one side has
-///             data
-///                                            block: aten::mul_(%y, 2)      effects: y is the
-///                                            body's
-///         cache[k] = y                     tracehost::check_number(%k, 5)  speculation: a dict key
-///         return y[y > 0]                  aten::index(%y, ...)            value_sizes: its size
+///     def f(x, n):                 graph(%x, %n, %w):
+///         y = x * self.w             %y = aten::mul(%x, %w)         inputs: %w is a capture
+///         k = int(n)                 %k = aten::item(%n)            a traced number
+///         if k > 3:                  %c = tracehost::py_gt(%k, 3)
+///             y.mul_(2)              prim::If(%c)                   blocks: one side has data
+///                                      block: aten::mul_(%y, 2)     effects: y is the body's
+///         cache[k] = y               tracehost::check_number(%k, 5) speculation: a dict key
+///         return y[y > 0]            aten::index(%y, ...)           value_sizes: its size
 ///
 /// Requires for every member: the thread of the trace.
 
