@@ -18,6 +18,9 @@ target_link_libraries(tracehost_tests PRIVATE tracehost_core tracehost_wheel_tor
 target_precompile_headers(tracehost_tests PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h" <gtest/gtest.h> <gmock/gmock.h>)
 tracehost_warnings(tracehost_tests)
 tracehost_unity(tracehost_tests)
+# A table of the bindings that needs no Python.
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/cpp/observe/fate_test.cpp"
+  PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/bindings/src")
 target_compile_options(tracehost_tests PRIVATE -O1) # what is measured is built elsewhere
 add_test(NAME core COMMAND tracehost_tests)
 

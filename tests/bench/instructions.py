@@ -52,6 +52,24 @@ def keyed(size):
     table = {{compiled("def made(): pass"): float(i) for i in range(size)}}
     return compiled("def made(x): return x * sum(table[key] for key in table)", table=table)
 
+def named(size):
+    # A body that reads so many globals, and what calls it in a loop at the level of their module, where each turn
+    # stores the loop's variable beside them.
+    names = {{f"g{{i}}": float(i) for i in range(size)}}
+    body = compiled(f"def made(x): return x * ({{' + '.join(names)}})", **names)
+    variables = body.__globals__
+    variables.update(f=tracehost.function(body), x=x)
+    loop = compile("for i in range(n): f(x)", "loop", "exec")
+    def at_module_level(n):
+        variables["n"] = n
+        exec(loop, variables)
+    def in_a_function(n):
+        f = variables["f"]
+        for _ in range(n):
+            f(x)
+    count(f"names{{size}}_function", in_a_function)
+    count(f"names{{size}}_module", at_module_level)
+
 def tree_body(tree):
     return tree["a"][0] * tree["a"][1] + 1
 
@@ -69,6 +87,7 @@ with torch.no_grad():
         holder = Holder(tensors)
         used = ", ".join(f"holder.w{{i}}" for i in range(size))
         measure(f"keys{{size}}", keyed(size), (x,))
+        named(size)
         measure(f"capture{{size}}", compiled(f"def made(): return torch.cat([{{used}}])", torch=torch, holder=holder), ())
 """
 
@@ -166,4 +185,8 @@ def run(report: Report, _repeats: int) -> None:
         torchs = a_further(profiles, kind, lambda profile: profile.inclusive("incref_pyobject"))
         note = f"{torchs:.0f} of them torch's, to hold the Python object"
         report.add(f"a further tensor, {kind}", more, "", None, note)
+    for size in SIZES:
+        at = {where: profiles[f"names{size}_{where}"].share() for where in ("function", "module")}
+        more = at["module"] - at["function"]
+        report.add(f"a loop at module level, {size} globals read: more", more, "")
     report.add("a further key of a dict", a_further(profiles, "keys", Profile.share), "", 10)

@@ -2,6 +2,9 @@
 
 #include "base/kinds.h"
 #include "base/object.h"
+#include "observe/fate.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -11,8 +14,11 @@ namespace tracehost::python {
 
 namespace {
 
-std::string eager_into(const std::string &path) {
-  return "the body creates " + path + " in an init_scope";
+/// The sentence of a row that says `once`.
+template <class Facts>
+std::string why(const FateRow<Facts> &row, const std::string &path, const Site &where = {}) {
+  return fmt::format(fmt::runtime(row.why), fmt::arg("path", path),
+                     fmt::arg("where", where.line ? " at " + text(where) : ""));
 }
 
 } // namespace
@@ -53,7 +59,7 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
   if (eager_ && !gone_.empty())
-    once_ = eager_into(gone_.front().path);
+    once_ = why(fate_of(kChanges, ChangeFacts{.eager = true}), gone_.front().path);
   else if (once_.empty())
     std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
@@ -120,33 +126,25 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told =
       (is_guarded(change.container) || held_tensor) && (!key || !may_hold(key));
-  const bool tensors = change.has_tensor || change.has_number || change.rewrites;
-  const bool value = change.now && !change.has_tensor && change.now.get() != Py_None;
-  if ((value && !can_be_told) || (!tensors && !rebound.repeated))
-    return false;
-  if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
-      stores_.of(change.container, change.slot).called) {
-    if (change.same)
-      return false;
-    once_ = "code that the graph calls reads or stores " + rebound.path +
-            ", which the body stores: it is traced again";
-    return true;
-  }
-  const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
-  if (change.appended && was_read(change)) {
-    once_ = "the body reads " + rebound.path + ", which grows" + where;
-    return true;
-  }
-  if (!rebound.repeated || !can_be_told) {
-    once_ = "the body creates " + rebound.path + where;
-    return true;
-  }
   const bool none = change.now.get() == Py_None;
+  const bool value = change.now && !change.has_tensor && !none;
   const bool moves = change.moved && slot && slot->value == change.now.get();
-  if (moves && slot->restored) {
-    once_ = "the body moves " + rebound.path + where + ", a number that differs between calls";
-    return true;
-  }
+  const auto &row = fate_of(
+      kRebound, ReboundFacts{
+                    .is_value = value,
+                    .has_tensors = change.has_tensor || change.has_number || change.rewrites,
+                    .can_be_told = can_be_told,
+                    .repeatable = rebound.repeated,
+                    .by_call = stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
+                               stores_.of(change.container, change.slot).called,
+                    .unchanged = change.same,
+                    .grows_read = change.appended && was_read(change),
+                    .number_moved = moves && slot->restored,
+                });
+  if (row.fate == Fate::once)
+    once_ = why(row, rebound.path, rebound.where);
+  if (row.fate != Fate::repeated)
+    return row.fate != Fate::change;
   if (slot && !slot->needed && !slot->read && !moves && !leads_on(*slot) &&
       (value || slot->expect == Expect::object || (none && slot->expect == Expect::leaf)))
     slot->expect = Expect::any; // each run stores over any value
@@ -211,51 +209,43 @@ void Finish::tie_to_object(int object) {
 }
 
 void Finish::changed(const Change &change) {
-  if (change.same) // guarded as it was before
-    return;
   const std::string path = path_of(change, graph_);
   const Container &c = graph_.containers[change.container];
-  const bool needed = change.slot >= 0 && c.slots[change.slot].needed;
-  tie_to_object(c.object);
-  if (is_made_eagerly(change.now.get())) {
-    eager_ = true;
-    once_ = eager_into(path);
-    return;
-  }
-  if (graph_.objects[c.object].library) {
-    if (!needed)
-      give_up(change);
-    return;
-  }
-  if (c.place == Place::asked || c.place == Place::kind) {
-    once_ = "the body changes " + path;
-    return;
-  }
-  Storer storer = stores_.of(change.container, change.slot);
-  storer.called |= calls_ && !storer.body;
-  if (!storer.body && !storer.called) {
-    once_ = path + " changed while the body ran, and no code of the body stored there, as another "
-                   "thread may have: the next call is traced again";
-    return;
-  }
-  if (storer.body && (was_read(change) || is_read_later(change) || is_rewritten(change) ||
-                      change.has_tensor || change.has_number)) {
-    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "");
-    return;
-  }
-  if (storer.side) {
-    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
-            " in a side of an `if`, which no hit repeats";
-    return;
-  }
-  if (needed)
-    return; // guarded as it was before: a later call finds it different
-  if (!storer.called) {
+  const Storer storer = stores_.of(change.container, change.slot);
+  const auto &row = fate_of(
+      kChanges, ChangeFacts{
+                    .unchanged = change.same,
+                    .eager = is_made_eagerly(change.now.get()),
+                    .of_library = graph_.objects[c.object].library,
+                    .needed = change.slot >= 0 && c.slots[change.slot].needed,
+                    .of_facts = c.place == Place::asked || c.place == Place::kind,
+                    .by_body = storer.body,
+                    .by_call = storer.called || (calls_ && !storer.body),
+                    .was_read = was_read(change) || is_read_later(change) || is_rewritten(change),
+                    .has_tensor = change.has_tensor || change.has_number,
+                    .in_side = storer.side,
+                });
+  if (!change.same)
+    tie_to_object(c.object);
+  switch (row.fate) {
+  case Fate::once:
+    once_ = why(row, path, storer.where);
+    eager_ |= is_made_eagerly(change.now.get());
+    break;
+  case Fate::warned: {
     const bool grew = change.slot < 0 && is_collection(c.place);
     side_effect(change,
                 {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
+    [[fallthrough]];
   }
-  give_up(change);
+  case Fate::given_up:
+    give_up(change);
+    break;
+  case Fate::guarded: // as it was before: a later call finds it different
+  case Fate::repeated:
+  case Fate::change:
+    break;
+  }
 }
 
 void Finish::side_effect(const Change &change, SideEffect effect) {

@@ -18,23 +18,14 @@ namespace tracehost::python {
 /// What became of the slots while the body ran, and the Guards made of those that can be
 /// guarded.
 ///
-/// Unchanged slots are guarded. One that was rebound to a tensor or None, or emptied, stays guarded
-/// as it was before, and each run stores it again. So `self.h` that held None is another trace than
-/// one that holds a tensor. Each run stores a number that the body stored and did not read. A
-/// number that the body read is compared, or is an input (number_slots.h). A tensor that was
-/// appended to a list is appended by each run. What code stores that the graph calls is stored
-/// again by each run.
+/// Unchanged slots are guarded. fate.h has a table of what becomes of the others, and of what a
+/// trace that serves once says. Recorder::finish() adds those of sides, of reads that nothing
+/// observes, and of paths.
 ///
-/// A trace serves only its own call in these four cases, because a later call can't do what this
-/// one did. Recorder::finish() adds those of sides, of reads that nothing observes, and of paths.
-/// The body changed what it had read (a cache, a list that is used up). The body stored an object
-/// that only it can make. A slot got a tensor that an eager region made (init_scope). The body
-/// stored before code that the graph calls looks there.
-///
-/// Any other change is a side effect of the trace alone, and the slot is given up. Where a
-/// capture's path goes through it, its value from before stays guarded all the same, so that a
-/// later call sees the difference. What a library changes in its own globals and classes is given
-/// up without a word.
+/// `self.h` that held None is another trace than one that holds a tensor: what each run stores
+/// stays guarded as it was before. A number that the body read is compared, or is an input
+/// (number_slots.h). What is given up stays guarded where a capture's path goes through it, so that
+/// a later call sees the difference.
 class Finish {
 public:
   /// `calls`: nodes of the graph call code, which may store to anything.
