@@ -55,8 +55,9 @@ def keyed(size):
 def named(size):
     # A body that reads so many globals, and what calls it in a loop at the level of their module, where each turn
     # stores the loop's variable beside them.
-    names = {{f"g{{i}}": float(i) for i in range(size)}}
-    body = compiled(f"def made(x): return x * ({{' + '.join(names)}})", **names)
+    names = [f"g{{i}}" for i in range(size)]
+    values = "".join(f"{{name}} = {{i}}.0\\n" for i, name in enumerate(names))
+    body = compiled(f"{{values}}def made(x): return x * ({{' + '.join(names)}})")
     variables = body.__globals__
     variables.update(f=tracehost.function(body), x=x)
     loop = compile("for i in range(n): f(x)", "loop", "exec")

@@ -347,8 +347,10 @@ def test_pkg_config_for_embedding_and_a_program_that_is_moved(package, tmp_path)
     lib.mkdir()
     for file in (package / "lib").glob("libtracehost*.so.*"):
         shutil.copy(file, lib)
-    for file in (Path(torch.__file__).parent / "lib").glob("*.so*"):
+    torchs = Path(torch.__file__).parent
+    for file in (torchs / "lib").glob("*.so*"):
         (lib / file.name).symlink_to(file)  # in place of copies of 2 GB
+    (tmp_path / "nvidia").symlink_to(torchs.parent / "nvidia")
     (tmp_path / "app").rename(tmp_path / "elsewhere")
     moved = tmp_path / "elsewhere" / "bin" / "embeds"
     done = run(moved, ROOT / "tests" / "embed", env={"TRACEHOST_PYTHON": sys.prefix}, cwd="/")
