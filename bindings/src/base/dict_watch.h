@@ -74,4 +74,11 @@ private:
   bool whole_ = false;
 };
 
+inline constexpr std::int32_t kNoPlace = -1, kNeverThere = -2;
+
+/// The value of a name, or of a key, in a dict; borrowed, or null. No error is left set. `place`:
+/// where the dict had it the last time, at first kNoPlace, which the call sets. Python 3.11 looks
+/// there first, since its loops at module level change globals at each turn.
+PyObject *value_of(PyObject *dict, PyObject *name, std::int32_t &place);
+
 } // namespace tracehost::python

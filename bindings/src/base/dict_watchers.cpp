@@ -156,4 +156,12 @@ bool DictWatch::is_followed(PyObject *dict) {
   return found != Followed::table().end() && found->second->dict && !found->second->given_up;
 }
 
+/// What changes is reported: nearly all names are not looked up at all.
+PyObject *value_of(PyObject *dict, PyObject *name, std::int32_t &) {
+  PyObject *value = PyDict_GetItemWithError(dict, name);
+  if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+    forget_error();
+  return value;
+}
+
 } // namespace tracehost::python

@@ -205,12 +205,8 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   case Place::instance:
   case Place::names:
   case Place::globals:
-  case Place::entries: {
-    PyObject *value = dict ? PyDict_GetItemWithError(dict, slot.key) : nullptr;
-    if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-      forget_error();
-    return value;
-  }
+  case Place::entries:
+    return dict ? value_of(dict, slot.key, slot.place) : nullptr;
   case Place::members:
     return *reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + slot.index);
   case Place::set: {

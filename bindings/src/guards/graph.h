@@ -90,8 +90,9 @@ struct Slot {
   AtomRef atom;                       ///< owner of node's
   std::int32_t index = -1; ///< position, cell number; see Function slots below. Of a dict that
                            ///< is read whole: its place in the order, -1 for one that was not there
-  std::int32_t object = -1;  ///< object, container: index of the Object it leads to
-  std::int32_t capture = -1; ///< index among the captures
+  mutable std::int32_t place = kNoPlace; ///< of a key: value_of()'s
+  std::int32_t object = -1;              ///< object, container: index of the Object it leads to
+  std::int32_t capture = -1;             ///< index among the captures
   Expect expect = Expect::leaf;
   bool primary = false;  ///< the Object's path goes through this slot
   bool needed = false;   ///< a capture is reached through it

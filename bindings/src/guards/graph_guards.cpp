@@ -192,8 +192,9 @@ std::size_t GraphGuards::first_changed(PyObject *const *arguments, std::size_t f
 bool GraphGuards::holds_names(std::size_t container, PyObject *dict) const {
   const Container &c = graph_.containers[container];
   if (c.open)
-    return std::all_of(c.slots.begin(), c.slots.end(),
-                       [&](const Slot &s) { return holds_still(s, read(c, s, nullptr, dict)); });
+    return std::all_of(c.slots.begin(), c.slots.end(), [&](const Slot &s) {
+      return holds_still(s, value_of(dict, s.key, s.place));
+    });
   const std::vector<Item> &items = items_[container];
   if (PyDict_GET_SIZE(dict) != static_cast<Py_ssize_t>(items.size()))
     return false;
