@@ -277,7 +277,7 @@ def test_bytes_are_kept(run_host, tmp_path, encode):
 
 def left_alone(done):
     """Why the fix was not written."""
-    start = "tracehost: left to you: net.py:5: saves 7 of 8 traces: pass torch.tensor(lr) for 'lr': a tensor's value is not part of the signature ("
+    start = "tracehost: left to you: net.py:5: saves 7 of 8 traces: pass torch.tensor(0.1 * i) for 'lr' at net.py:11: a tensor's value is not part of the signature ("
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("tracehost: ")]
     assert line.startswith(start) and line.endswith(")")
     assert done.stdout == ""
