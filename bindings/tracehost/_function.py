@@ -275,7 +275,10 @@ def _meant(option: str) -> str:
 def _not_callable(func: Any) -> str:
     """Why it is none; of what belongs into input_signature how that is given."""
     if not isinstance(func, (list, tuple, TensorSpec)):
-        return f"{func!r} is not a callable object"
+        return (
+            f"{func!r} is not a callable object. Write @tracehost.function above a def, or "
+            "tracehost.function(f) for a function f"
+        )
     specs = [func] if isinstance(func, TensorSpec) else func
     return (
         f"tracehost.function takes a function first, got {func!r}. Is that its input_signature? Then write "

@@ -20,9 +20,12 @@ void Trace::reject_read(const at::Tensor *t, const std::string &how, const Site 
   reject(Rejection::value_read,
          fmt::format("the body reads the value of {} ({}) at {}, which a graph can't repeat.{} "
                      "Keep the computation in tensors (torch.where, masks{}), or move the read "
-                     "out of the function.",
+                     "out of the function{}.",
                      name.empty() ? "a traced tensor" : name, how, text(where), why,
-                     condition ? "" : "; under autograph, if, while and range() take tensors"));
+                     condition ? "" : "; under autograph, if, while and range() take tensors",
+                     condition || !where.inside.empty()
+                         ? ""
+                         : ", or call this code by tracehost.py_function at each call"));
 }
 
 void Trace::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {

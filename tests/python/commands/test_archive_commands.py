@@ -172,7 +172,7 @@ def test_complaints_are_one_line(said, tmp_path, archive):
     )
     assert said("export", "archive_module:plain", "--singature", "f32[]") == (
         2,
-        "tracehost: unknown option '--singature'; did you mean '--signature'? (try 'tracehost help export')",
+        "tracehost: unknown option '--singature'; did you mean '--signature ARGUMENTS'? (try 'tracehost help export')",
     )
     assert said("export", "archive_module:plain", "-o") == (
         2,

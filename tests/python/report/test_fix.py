@@ -52,7 +52,7 @@ def fixed(file):
     edits, saves = Edits(), {}
     rows = json.loads(words.all_fixes())
     for row in rows:
-        for one in found.of_definition(row):
+        for one in found.of_definition(row).fixes:
             edits.add(one)
     made = {source.file: text for source, text in edits.texts().items()}
     assert set(made) <= {str(file)}
@@ -271,7 +271,9 @@ def test_bytes_are_kept(run_host, tmp_path, encode):
     assert file.stat().st_mode & 0o777 == 0o755
     done = run_host("fix", "--apply", "net.py", env=QUIET)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "done\ntracehost: there is nothing to fix\n"
+    assert (
+        done.stderr == "done\ntracehost: there is nothing to fix: no function was retraced often\n"
+    )
     assert file.read_bytes() == encode(FIXED)
 
 
@@ -336,7 +338,9 @@ def test_errors(run_host, tmp_path):
     done = run_host("fix", "-c", "pass")
     assert (done.returncode, done.stderr) == (
         1,
-        "tracehost: no process of the program wrote its fixes: import tracehost in it, and let it end by itself\n",
+        "tracehost: the program never imported tracehost, or was ended from outside, so nothing was traced. Write "
+        "@tracehost.function above a function that is called often, or try one as it is: tracehost --trace "
+        "__main__:FUNCTION SCRIPT.py\n",
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .causes import Cause, quoted
 from .changes import written
 from .records import Account
@@ -49,7 +51,7 @@ def _of_event(cause: Cause, account: Account) -> str:
             "arguments too"
         )
     if cause.kind == "once":
-        return "the line above: do that once before the first call, or outside of the function"
+        return _of_once(cause.values[0])
     if cause.kind == "evicted":
         return "how many signatures are live, in tracehost.report()"
     if cause.kind == "unnamed":
@@ -57,6 +59,16 @@ def _of_event(cause: Cause, account: Account) -> str:
     if cause.kind == "cleared":
         return f"the calls of clear(); the calls{cause.place} differ in their arguments too"
     return f"the arguments{cause.place}: keep their objects alive between the calls"
+
+
+def _of_once(reason: str) -> str:
+    found = re.search(r" at (\S+:\d+)", reason)
+    where = found[1] if found else "the line above"
+    if "calls print()" in reason:
+        return (
+            f"{where}: write tracehost.print() in place of print(); each run of the graph calls it"
+        )
+    return f"{where}: do that once before the first call, or outside of the function"
 
 
 def _of_guard(cause: Cause) -> str:
