@@ -249,8 +249,8 @@ def warn_of_one_outcome(name: str, made: list[ConcreteFunction], stacklevel: int
     one = [f"{min(values)} at {where}" for where, values in outcomes.items() if len(values) == 1]
     if one:
         warnings.warn(
-            f"{name} has graphs for one outcome alone of what it checks: {', '.join(one)}. A call with another "
-            "one raises an error. Call the Function once for each outcome, and save it, which saves all graphs.",
+            f"a graph of {name} serves only calls in which Python reads these values: {', '.join(one)}. A call with "
+            "another one raises an error. Call the Function once with each value, and save it, which saves all graphs.",
             TraceWarning,
             stacklevel=stacklevel,
         )
@@ -290,7 +290,7 @@ def _requested(self: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         if meant:
             error.add_note(
                 "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
-                f"{self.name}.get_concrete_function({meant})."
+                f"{self.name}.get_concrete_function({meant}), with a None for each size that may differ."
             )
         raise
 

@@ -88,7 +88,7 @@ def of_definition(data: dict[str, Any]) -> Found:
         )
         for one in data["fixes"]
     ]
-    return Found(fixes, [f"{data['place']}: {one}" for one in data["see"]])
+    return Found(fixes, [f"{data['name']} ({data['place']}): {one}" for one in data["see"]])
 
 
 def _content(file: str) -> list[dict[str, Any]]:

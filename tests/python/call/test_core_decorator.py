@@ -96,6 +96,11 @@ def test_a_misspelt_option(option, meant):
     text = f"tracehost.function has no option {option!r}"
     if meant:
         text += f"; did you mean {meant!r}?"
+    else:
+        text += (
+            "; its options are input_signature, autograph, jit_compile, reduce_retracing, name, limit, value_reads, "
+            "optimize, validate"
+        )
     for make in (
         lambda: tracehost.function(**{option: 3}),
         lambda: tracehost.function(plain, **{option: 3}),

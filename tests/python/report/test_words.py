@@ -299,6 +299,29 @@ def test_a_function_below_another_decorator_says_nothing_of_its_arguments(tmp_pa
     assert source.definition_at(source.Place(str(file), 1, "body.py:1")) is None
 
 
+def test_a_number_that_no_line_reads():
+    text = told_of("read", "", "1", "2", where="?")
+    assert (
+        "\n  why   a number that no line of the body reads took 2 values (1, 2), each with a graph of its own, "
+        "from train.py:40\n  see   the lists and dicts that step (train.py:12) fills or returns: keep tensors in "
+        "them, not numbers" in text
+    )
+
+
+def test_where_to_look_for_what_served_one_call():
+    def see(reason):
+        records = [record(), *(record(was_once=reason) for _ in range(4))]
+        return told(records).rpartition("\n  see   ")[2]
+
+    assert see("the body calls print() at net.py:8, in a side of the if at net.py:6: no hit repeats that") == (
+        "net.py:8: write tracehost.print() in place of print(); each run of the graph calls it"
+    )
+    assert see("the body creates opt.state at net.py:9") == (
+        "net.py:9: do that once before the first call, or outside of the function"
+    )
+    assert see("another reason") == "the cause above: do that once before the first call, or outside of the function"
+
+
 def test_what_the_body_never_reads(tmp_path):
     def unread(text):
         file = tmp_path / f"body{len(list(tmp_path.iterdir()))}.py"

@@ -442,7 +442,7 @@ def test_a_shape_or_a_dtype_in_place_of_a_spec_is_noted(args, spec):
         f.get_concrete_function(*args)
     assert caught.value.__notes__ == [
         "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
-        f"f.get_concrete_function(tracehost.TensorSpec({spec}))."
+        f"f.get_concrete_function(tracehost.TensorSpec({spec})), with a None for each size that may differ."
     ]
 
 

@@ -24,6 +24,8 @@ def advice(cause: Cause, account: Account) -> str:
         return _of_event(cause, account)
     if cause.kind == "condition":
         return f"{cause.path}: a comparison of sizes; each of its outcomes is a graph of its own"
+    if cause.kind == "read" and ":" not in cause.where:  # read behind the body
+        return f"the lists and dicts that {account.name} ({account.place}) fills or returns: keep tensors in them, not numbers"
     if cause.kind == "read":
         return (
             f"{cause.where}: Python needs the number itself there; keep the computation in tensors "
@@ -63,7 +65,7 @@ def _of_event(cause: Cause, account: Account) -> str:
 
 def _of_once(reason: str) -> str:
     found = re.search(r" at (\S+:\d+)", reason)
-    where = found[1] if found else "the line above"
+    where = found[1] if found else "the cause above"
     if "calls print()" in reason:
         return (
             f"{where}: write tracehost.print() in place of print(); each run of the graph calls it"
