@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 
+from ._arguments.meant import written
 from ._arguments.signature import Declaration
 from ._as_function import bind
 from ._tracehost import Function, TensorSpec, show
@@ -284,7 +285,7 @@ def _not_callable(func: Any) -> str:
     specs = [func] if isinstance(func, TensorSpec) else func
     return (
         f"tracehost.function takes a function first, got {func!r}. Is that its input_signature? Then write "
-        f"@tracehost.function(input_signature={specs!r})"
+        f"@tracehost.function(input_signature={written(specs)})"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -27,6 +28,11 @@ def spec_meant(*values: Any) -> str:
     if shape is None and dtype is None:
         return ""
     return _text([None] if shape is None else shape, dtype or torch.float32)
+
+
+def written(value: Any) -> str:
+    """A repr with `tracehost.TensorSpec`, as a file that imports tracehost has it."""
+    return re.sub(r"(?<![\w.])TensorSpec\(", "tracehost.TensorSpec(", repr(value))
 
 
 def _text(shape: list[int | None], dtype: torch.dtype) -> str:

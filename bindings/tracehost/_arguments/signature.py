@@ -17,7 +17,7 @@ import torch
 
 from .._errors import SignatureError
 from .._tracehost import TensorSpec, tensor_text
-from .meant import spec_meant
+from .meant import spec_meant, written
 from .values import Unfit, as_tensor
 
 _KIND = inspect.Parameter
@@ -155,7 +155,7 @@ def _remedy(wrong: list[Any], signature: Any) -> str:
 
 
 def _in_a_list(value: Any) -> str:
-    meant = f"tracehost.{value!r}" if isinstance(value, TensorSpec) else spec_meant(value)
+    meant = written(value) if isinstance(value, TensorSpec) else spec_meant(value)
     return f" Write input_signature=[{meant}]." if meant else ""
 
 

@@ -128,10 +128,10 @@ def test_a_signature_in_place_of_the_function(given, shown, signature):
         tracehost.function(given)
     assert str(caught.value) == (
         f"tracehost.function takes a function first, got {shown}. Is that its input_signature? Then write "
-        f"@tracehost.function(input_signature={signature})"
+        f"@tracehost.function(input_signature={signature.replace(SHOWN, 'tracehost.' + SHOWN)})"
     )
     remedy = str(caught.value).rpartition("(input_signature=")[2][:-1]
-    names = {"TensorSpec": tracehost.TensorSpec, "torch": torch}
+    names = {"tracehost": tracehost, "torch": torch}
     assert tracehost.function(input_signature=eval(remedy, names)) is not None
 
 

@@ -47,7 +47,7 @@ def test_a_line_of_the_users_own_has_no_such_remedy():
     assert said.endswith("function, or let the graph call this code by tracehost.py_function.")
 
 
-def test_following_it_by_py_function():
+def test_following_the_remedy_for_a_line_of_the_users_own():
     def largest(t):
         return torch.as_tensor(t.numpy().max())
 

@@ -313,13 +313,16 @@ def test_where_to_look_for_what_served_one_call():
         records = [record(), *(record(was_once=reason) for _ in range(4))]
         return told(records).rpartition("\n  see   ")[2]
 
-    assert see("the body calls print() at net.py:8, in a side of the if at net.py:6: no hit repeats that") == (
-        "net.py:8: write tracehost.print() in place of print(); each run of the graph calls it"
-    )
+    assert see(
+        "the body calls print() at net.py:8, in a side of the if at net.py:6: no hit repeats that"
+    ) == ("net.py:8: write tracehost.print() in place of print(); each run of the graph calls it")
     assert see("the body creates opt.state at net.py:9") == (
         "net.py:9: do that once before the first call, or outside of the function"
     )
-    assert see("another reason") == "the cause above: do that once before the first call, or outside of the function"
+    assert (
+        see("another reason")
+        == "the cause above: do that once before the first call, or outside of the function"
+    )
 
 
 def test_what_the_body_never_reads(tmp_path):

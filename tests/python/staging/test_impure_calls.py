@@ -222,13 +222,17 @@ def test_print_in_a_side_is_answered_by_tracehosts(capsys):
     staged.get_concrete_function(tracehost.TensorSpec([3]))
     with assert_traces(staged, 0):
         for sign in (1, -1, 1):
-            torch.testing.assert_close(staged(torch.ones(3) * sign), torch.ones(3) * (2 if sign == 1 else -1))
+            torch.testing.assert_close(
+                staged(torch.ones(3) * sign), torch.ones(3) * (2 if sign == 1 else -1)
+            )
     assert capsys.readouterr().err == "negative\n"
 
 
 @pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 def test_a_print_that_costs_a_trace_each_time_is_answered_by_tracehosts():
     f = tracehost.function(prints_in_a_side)
-    with pytest.warns(tracehost.TraceWarning, match="Write tracehost.print\\(\\) there, which a graph calls.$"):
+    with pytest.warns(
+        tracehost.TraceWarning, match="Write tracehost.print\\(\\) there, which a graph calls.$"
+    ):
         for _ in range(12):
             f(-torch.ones(3))
