@@ -98,8 +98,8 @@ def test_a_misspelt_option(option, meant):
         text += f"; did you mean {meant!r}?"
     else:
         text += (
-            "; its options are input_signature, autograph, jit_compile, reduce_retracing, name, limit, value_reads, "
-            "optimize, validate"
+            "; its options are input_signature, name, limit, watch, reduce_retracing, autograph, value_reads, validate, "
+            "optimize"
         )
     for make in (
         lambda: tracehost.function(**{option: 3}),
