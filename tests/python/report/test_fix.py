@@ -344,6 +344,31 @@ def test_errors(run_host, tmp_path):
     )
 
 
+def test_a_cause_without_a_fix_is_left_with_where_to_look(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(
+        """import torch
+import tracehost
+
+TABLE = [torch.ones(3) * i for i in range(20)]
+
+
+@tracehost.function
+def step(x):
+    return TABLE[int(x.sum())] + 1
+
+
+for i in range(7):
+    step(torch.full((2,), float(i)))
+"""
+    )
+    done = run_host("fix", "net.py")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert [line for line in done.stderr.splitlines() if line.startswith("tracehost: ")] == [
+        "tracehost: left to you, no change can be written: step (net.py:7): net.py:9: Python needs the number itself "
+        "there; keep the computation in tensors (an index of a tensor in place of a list, torch.where in place of if)"
+    ]
+
+
 def test_without_libcst(run_host, tmp_path):
     (tmp_path / "net.py").write_text(NET)
     (tmp_path / "sitecustomize.py").write_text(
