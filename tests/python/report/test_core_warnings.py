@@ -355,7 +355,7 @@ def test_traces_that_serve_one_call_are_no_emptied_cache():
         "T ms so far.\n"
         "  why   4 times the previous graph was good for one call only: the body changes numbers.data, "
         f"from {place(calls)}\n"
-        "  see   the line above: do that once before the first call, or outside of the function"
+        "  see   the cause above: do that once before the first call, or outside of the function"
     )
     assert step.stats()["hits"] == 0 and len(numbers) == 5
 
