@@ -151,7 +151,7 @@ def _live(name: str, function: Function) -> list[ConcreteFunction]:
         return [function.get_concrete_function()]
     raise ArchiveError(
         f"{name} can't be saved: it has no specialization yet. Call it, or request one: "
-        f"{function.name}.get_concrete_function(TensorSpec(...))"
+        f"{function.name}.get_concrete_function(tracehost.TensorSpec(...))"
     )
 
 

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from . import _tracehost
 from ._arguments.dtypes import name_of
+from ._arguments.meant import spec_meant
 from ._arguments.signature import items
 from ._counterparts import OF_CONCRETE, missing
 from ._errors import StagingError, TraceWarning, ValueReadError
@@ -248,8 +249,8 @@ def warn_of_one_outcome(name: str, made: list[ConcreteFunction], stacklevel: int
     one = [f"{min(values)} at {where}" for where, values in outcomes.items() if len(values) == 1]
     if one:
         warnings.warn(
-            f"{name} has graphs for one outcome alone of what it checks: {', '.join(one)}. A call with another "
-            "one raises an error. Call the Function once for each outcome, and save it, which saves all graphs.",
+            f"a graph of {name} serves only calls in which Python reads these values: {', '.join(one)}. A call with "
+            "another one raises an error. Call the Function once with each value, and save it, which saves all graphs.",
             TraceWarning,
             stacklevel=stacklevel,
         )
@@ -277,12 +278,21 @@ def _get_concrete_function(self: Function, /, *args: Any, **kwargs: Any) -> Conc
 
 def _requested(self: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConcreteFunction:
     declared = None if args or kwargs else _tracehost.declaration(self)
+    meant = spec_meant(*args, kwargs)
     args = (*instance_of(self), *args)
     if declared is not None:
         args, kwargs = declared.requested(args)
-    return attempt(
-        self.name, lambda maker: _tracehost.request(self, args, kwargs, maker, ConcreteFunction)
-    )
+    try:
+        return attempt(
+            self.name, lambda maker: _tracehost.request(self, args, kwargs, maker, ConcreteFunction)
+        )
+    except Exception as error:
+        if meant:
+            error.add_note(
+                "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
+                f"{self.name}.get_concrete_function({meant}), with a None for each size that may differ."
+            )
+        raise
 
 
 def instance_of(function: Function) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 
+from ._arguments.meant import written
 from ._arguments.signature import Declaration
 from ._as_function import bind
 from ._tracehost import Function, TensorSpec, show
@@ -269,17 +270,22 @@ def _check_options(options: dict[str, Any]) -> None:
 def _meant(option: str) -> str:
     known = [name for name in inspect.signature(function).parameters if name != "options"]
     near = difflib.get_close_matches(option, [*known[1:], *_RENAMED], 1)
-    return f"; did you mean {_RENAMED.get(near[0], near[0])!r}?" if near else ""
+    if not near:
+        return f"; its options are {', '.join(known[1:])}"
+    return f"; did you mean {_RENAMED.get(near[0], near[0])!r}?"
 
 
 def _not_callable(func: Any) -> str:
     """Why it is none; of what belongs into input_signature how that is given."""
     if not isinstance(func, (list, tuple, TensorSpec)):
-        return f"{func!r} is not a callable object"
+        return (
+            f"{func!r} is not a callable object. Write @tracehost.function above a def, or "
+            "tracehost.function(f) for a function f"
+        )
     specs = [func] if isinstance(func, TensorSpec) else func
     return (
         f"tracehost.function takes a function first, got {func!r}. Is that its input_signature? Then write "
-        f"@tracehost.function(input_signature={specs!r})"
+        f"@tracehost.function(input_signature={written(specs)})"
     )
 
 

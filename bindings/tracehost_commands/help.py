@@ -29,18 +29,19 @@ def help_of(words: list[str]) -> str:
     name = words[0]
     if name in commands():
         return _of_command(commands()[name])
-    meant = nearest(name, commands())
-    meaning = f"; did you mean '{meant}'?" if meant else ""
-    raise UsageError(f"no command '{name}'{meaning} (try 'tracehost help')")
+    raise UsageError(f"no command '{name}'{_meant(name)} (try 'tracehost help')")
 
 
 def misspelt(word: str) -> str:
     """What is wrong with an option of `run`, or with a first word that is neither a file nor a command."""
     if word.startswith("--"):
         return commands()["run"].unknown(word, lambda option: False)
+    return f"'{word}' is neither a file nor a command{_meant(word)} (try 'tracehost help')"
+
+
+def _meant(word: str) -> str:
     meant = nearest(word, commands())
-    meaning = f"; did you mean '{meant}'?" if meant else ""
-    return f"'{word}' is neither a file nor a command{meaning} (try 'tracehost help')"
+    return f"; did you mean '{meant}'?" if meant else f"; the commands are {', '.join(commands())}"
 
 
 def spelled(option: Option) -> str:

@@ -130,6 +130,14 @@ class Option(argparse.Action):
         self.variable = variable or own
         self.full_name = self.name if shared else f"{command}.{self.name}"
 
+    @property
+    def usage(self) -> str:
+        """`--optimize exact|off`, `--report[=FILE]`, `--eager`"""
+        if self.kind is FLAG:
+            return f"--{self.name}"
+        takes = f"[={self.metavar}]" if self.nargs == "?" else f" {self.metavar}"
+        return f"--{self.name}{takes}"
+
     def __call__(self, parser: Any, namespace: Any, text: Any, spelled: Any = None) -> None:
         given = vars(namespace).setdefault(self.dest, Given(self, f"--{self.name}"))
         if given.texts and not self.repeats:
@@ -239,8 +247,9 @@ class Command(argparse.ArgumentParser):
         name = word[2:] if word.startswith("--") else ""
         if name and is_elsewhere(name):
             return f"option '{word}' does not apply to '{self.name}'; {self.see_help}"
-        meant = nearest(name, [option.name for option in self.options]) if name else None
-        meaning = f"; did you mean '--{meant}'?" if meant else ""
+        known = {option.name: option for option in self.options}
+        meant = nearest(name, known) if name else None
+        meaning = f"; did you mean '{known[meant].usage}'?" if meant else ""
         return f"unknown option '{word}'{meaning} ({self.see_help})"
 
 

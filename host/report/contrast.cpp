@@ -87,6 +87,8 @@ std::string subject(const Difference &d, const std::vector<std::string> &paths) 
   case Cause::capture:
     return "captured tensor " + quoted(d.path);
   case Cause::read:
+    if (d.where == text(Site{}))
+      return "a number that no line of the body reads";
     return (d.path.empty() ? "a number" : "the value of " + quoted(d.path)) + " at " + d.where;
   default:
     break;

@@ -93,9 +93,11 @@ std::string Branches::why_not_checked() const {
 
 void Branches::reject(const std::string &why) const {
   trace::reject_staging(fmt::format(
-      "a side of the {} {}, and no graph can check the condition there: {}. Do that outside of the "
-      "function, or decide by a Python value.",
-      name_, why, why_not_checked()));
+      "a side of the {} {}, and no graph can check the condition there: {}. {}, or decide by a "
+      "Python value.",
+      name_, why, why_not_checked(),
+      why.starts_with("calls print()") ? "Write tracehost.print(), which a graph calls"
+                                       : "Do that outside of the function"));
 }
 
 void Branches::check() {

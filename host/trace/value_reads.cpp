@@ -17,12 +17,15 @@ void Trace::reject_read(const at::Tensor *t, const std::string &how, const Site 
   std::string why = condition ? frontend.why_not_staged() : std::string();
   if (!why.empty())
     why = fmt::format(" (It is not staged: {}.)", why);
+  const bool by_call = how.starts_with("Tensor.") && where.inside.empty();
   reject(Rejection::value_read,
          fmt::format("the body reads the value of {} ({}) at {}, which a graph can't repeat.{} "
-                     "Keep the computation in tensors (torch.where, masks{}), or move the read "
-                     "out of the function.",
+                     "Keep the computation in tensors (torch.where, masks{}), {}move the read "
+                     "out of the function{}.",
                      name.empty() ? "a traced tensor" : name, how, text(where), why,
-                     condition ? "" : "; under autograph, if, while and range() take tensors"));
+                     condition ? "" : "; under autograph, if, while and range() take tensors",
+                     by_call ? "" : "or ",
+                     by_call ? ", or let the graph call this code by tracehost.py_function" : ""));
 }
 
 void Trace::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {

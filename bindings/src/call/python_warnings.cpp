@@ -70,12 +70,15 @@ bool PythonTrace::warn_skips() {
   if (!call_.skips || !function_.warned.insert("skips").second)
     return true;
   const std::string &once = recorder_->once();
+  const char *remedy = once.find("calls print()") != std::string::npos
+                           ? "Write tracehost.print() there, which a graph calls"
+                           : "Keep what changes in a tensor, or decorate the functions that the "
+                             "body calls instead";
   const std::string message = fmt::format(
       "{}: the last {} traces for such arguments served no later call, so the next {} such calls "
-      "run as plain Python. The reason of the last one: {}. Keep what changes in a tensor, or "
-      "decorate the functions that the body calls instead.",
+      "run as plain Python. The reason of the last one: {}. {}.",
       function_.name, NegativeCache::kTraces, call_.skips,
-      once.empty() ? report::contrast(call_.differing) : once);
+      once.empty() ? report::contrast(call_.differing) : once, remedy);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 

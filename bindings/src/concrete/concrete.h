@@ -62,7 +62,8 @@ public:
   const pybind11::object &callable() const { return callable_; }
   /// How many of its first parameters are bound: 1 for a method's `self`.
   std::size_t bound_parameters() const { return bound_ ? 1 : 0; }
-  /// The first guarded slot that holds something else now than at the trace; empty: none.
+  /// The first guarded slot that holds something else now than at the trace; empty: none, or each
+  /// call stores to slots, so that they differ after each.
   std::string stale() const;
   PythonState &state() const { return static_cast<PythonState &>(*specialization_->front_end); }
 

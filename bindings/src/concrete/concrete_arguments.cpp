@@ -56,10 +56,12 @@ Concrete::Arguments Concrete::take(const py::args &args, const py::kwargs &kwarg
     if (why[flat].empty())
       return given;
   }
-  raise(binds ? errors().signature : PyExc_TypeError,
-        fmt::format("Binding inputs to {} failed due to `{}`. Received args: {} for signature: "
-                    "{}.\nFallback to flat signature also failed due to: {}",
-                    name_, why[0], shown(args, kwargs), text(signature()), why[1]));
+  std::string message =
+      fmt::format("Binding inputs to {} failed due to `{}`. Received args: {} for signature: {}.",
+                  name_, why[0], shown(args, kwargs), text(signature()));
+  if (why[1] != why[0])
+    message += "\nFallback to flat signature also failed due to: " + why[1];
+  raise(binds ? errors().signature : PyExc_TypeError, message);
 }
 
 /// A value for each parameter.

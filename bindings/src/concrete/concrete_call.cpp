@@ -152,6 +152,8 @@ std::vector<py::object> Concrete::captures(const Arguments &given) const {
 }
 
 std::string Concrete::stale() const {
+  if (state().rebinds) // a slot that each call stores to differs after each
+    return {};
   Arguments none;
   fill_roots(none);
   std::vector<AtomRef> atoms;

@@ -66,9 +66,15 @@ void drop_parameters(Signature &signature, std::size_t count) {
 Signature native_signature(const Concrete &concrete, const std::string &what) {
   Signature signature = concrete.specialization().signature;
   const PythonState &state = concrete.state();
-  if (state.rebinds)
-    reject(what, "its calls store tensors to attributes, which an archive does not have. Change "
-                 "them in place (self.h.copy_(h)), or return them");
+  if (state.rebinds) {
+    const auto stores = state.guards->rebindings();
+    reject(what, stores.empty()
+                     ? "the body changes an argument that is a list or dict, which a call of an "
+                       "archive does not do. Return the new value"
+                     : fmt::format("the body stores to {}, which an archive does not have. Return "
+                                   "the tensor, or keep one there and change it by copy_()",
+                                   stores.front().what));
+  }
   if (!signature.grads.empty())
     reject(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "
                              "function",

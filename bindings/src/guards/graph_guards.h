@@ -32,6 +32,7 @@ struct Rebinding {
   bool rewrites = false;  ///< all elements of a list or deque
   /// rewrites: of each element afterwards, where it was before, or -1 for the next of the tree's.
   std::vector<int> from;
+  std::string what; ///< for messages: `self.h at net.py:12`
 };
 
 /// What one Specialization depends on beyond its arguments: guarded slots and captures, each with

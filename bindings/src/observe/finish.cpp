@@ -156,8 +156,8 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     compare_kept(c, change.added.get());
   mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
-                         change.appended, change.moved, rebound.tree, change.rewrites,
-                         change.from});
+                         change.appended, change.moved, rebound.tree, change.rewrites, change.from,
+                         rebound.path + where});
   return true;
 }
 

@@ -5,6 +5,7 @@ compared by. C++ compares calls, and asks here where Python's own objects have t
 
 - signature.py: `input_signature`: what may be declared, and a call's values made to fit it
 - tensor_spec.py, dtypes.py: TensorSpec with a dtype by name or as numpy's
+- meant.py: the TensorSpec that a shape or a dtype was written for, in messages
 - values.py, arrays.py: Python values and numpy's arrays as tensors
 - trees.py: containers taken apart into leaves, and put together again
 - user_types.py: what the methods of a trace type are given

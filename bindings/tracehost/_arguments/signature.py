@@ -17,6 +17,7 @@ import torch
 
 from .._errors import SignatureError
 from .._tracehost import TensorSpec, tensor_text
+from .meant import spec_meant, written
 from .values import Unfit, as_tensor
 
 _KIND = inspect.Parameter
@@ -134,17 +135,28 @@ def _checked(signature: Any) -> tuple[Any, ...]:
     if not isinstance(signature, (tuple, list)):
         raise TypeError(
             "input_signature must be either a tuple or a list, got "
-            f"{type(signature).__name__} {_shorten.repr(signature)}."
+            f"{type(signature).__name__} {_shorten.repr(signature)}.{_in_a_list(signature)}"
         )
     wrong = [leaf for leaf in _leaves(signature) if not isinstance(leaf, TensorSpec)]
     if wrong:
         raise TypeError(
             "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
             f"[{', '.join(map(_shorten.repr, wrong))}] with types "
-            f"[{', '.join(type(w).__name__ for w in wrong)}]. A Python value is declared by the "
-            "parameter's default."
+            f"[{', '.join(type(w).__name__ for w in wrong)}]. {_remedy(wrong, signature)}"
         )
     return tuple(_copied(s) for s in signature)
+
+
+def _remedy(wrong: list[Any], signature: Any) -> str:
+    meant = spec_meant(signature) or spec_meant(wrong)
+    if meant:
+        return f"Write input_signature=[{meant}], with a None for each size that may differ."
+    return "A Python value is declared by the parameter's default."
+
+
+def _in_a_list(value: Any) -> str:
+    meant = written(value) if isinstance(value, TensorSpec) else spec_meant(value)
+    return f" Write input_signature=[{meant}]." if meant else ""
 
 
 def _leaves(value: Any, depth: int = 0) -> Iterator[Any]:

@@ -80,7 +80,7 @@ class Elements:
             return
         if not self.may_differ:
             raise ValueError(
-                f"an element of shape {list(shape)} is written to a TensorArray whose elements have shape "
+                f"an element of shape {list(shape)} is written to a TensorArray, or to a list that a loop fills, whose elements have shape "
                 f"{list(before)}"
             )
         if staged:

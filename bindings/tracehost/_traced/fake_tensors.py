@@ -6,6 +6,7 @@ every size: so several choices are tried, one after the other, until the body ru
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -50,6 +51,7 @@ class Maker:
     def __init__(self, choice: Choice = _by_dimension, rank: int = 0) -> None:
         self._choice, self._rank = choice, rank
         self.open = 0  # sizes of None
+        self.numbers: dict[int, str] = {}  # which None a number stands for
         self.any_rank = False
 
     def tensor(self, spec: TensorSpec) -> torch.Tensor:
@@ -63,6 +65,7 @@ class Maker:
             if size is None:
                 size = self._choice(dimension, self.open)
                 self.open += 1
+                self.numbers.setdefault(size, f"the None of dimension {dimension} of {spec!r}")
             sizes.append(size)
         made: Any = fake_tensor(sizes, spec.dtype, spec.device)
         made._tracehost_spec = spec  # for messages
@@ -90,12 +93,23 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
         if not first.open and not first.any_rank:
             raise _explained(name, error) from error.__cause__
         failure = error
+        _note_numbers(error, first)
     for maker in _further(first):
         try:
             return run(maker)
         except (RuntimeError, ValueError, IndexError, AssertionError):
             continue
     raise _explained(name, failure)
+
+
+def _note_numbers(error: Exception, maker: Maker) -> None:
+    """A number that the text has is in no line of the user's."""
+    found = [int(one) for one in re.findall(r"\d+", str(error))]
+    known = dict.fromkeys(one for one in found if one in maker.numbers)
+    for number in known:
+        error.add_note(
+            f"{number} stands for {maker.numbers[number]}: a trace from specs needs a number."
+        )
 
 
 def needs_data(error: Exception) -> str | None:

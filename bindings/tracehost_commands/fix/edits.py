@@ -150,9 +150,9 @@ class Edits:
     def _expression(self, source: Source, text: str) -> cst.BaseExpression:
         """With the names that the file has for torch and tracehost."""
         spelled = {}
-        for name, meant in (("torch", "torch"), ("TensorSpec", "tracehost.TensorSpec")):
-            if name in text:
-                spelled[name] = source.names.spelled(meant) or meant
+        for meant in ("torch", "tracehost.TensorSpec"):
+            if meant in text:
+                spelled[meant] = source.names.spelled(meant) or meant
                 if not source.names.spelled(meant):
                     self._needs.append((source, meant.split(".")[0]))
         made = cst.parse_expression(text).visit(Spell(spelled))

@@ -36,24 +36,27 @@ def main(options: Namespace, program: list[str]) -> int:
         code = run(program, {"TRACEHOST_FIXES": folder}, stdout=sys.stderr)
         if code != 0:
             return failed(code, "nothing is fixed")
-        fixes = found.read(folder)
+        definitions = found.read(folder)
     from .edits import Edits
 
     edits = Edits(started)
-    for one in fixes:
-        edits.add(one)
-    return _finish(edits, options.apply)
+    for one in definitions:
+        for fix in one.fixes:
+            edits.add(fix)
+    return _finish(edits, [line for one in definitions for line in one.see], options.apply)
 
 
-def _finish(edits: Edits, is_applied: bool) -> int:
+def _finish(edits: Edits, see: list[str], is_applied: bool) -> int:
     texts = edits.texts()
     for source, text in texts.items():
         sys.stdout.write(unified(source.shown, source.text, text, edits.fixes_of(source)))
     sys.stdout.flush()
     for one in edits.left:
         sys.stderr.write(f"tracehost: left to you: {_left(one)}\n")
-    if not texts and not edits.left:
-        sys.stderr.write("tracehost: there is nothing to fix\n")
+    for line in see:
+        sys.stderr.write(f"tracehost: left to you, no change can be written: {line}\n")
+    if not (texts or edits.left or see):
+        sys.stderr.write("tracehost: there is nothing to fix: no function was retraced often\n")
     if not is_applied:
         return 0
     for source, text in texts.items():

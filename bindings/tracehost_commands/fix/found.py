@@ -40,8 +40,19 @@ class Fix:
         return f"{self.place}: saves {self.saves} of {self.counted} trace{plural}{others}"
 
 
-def read(folder: str) -> list[Fix]:
-    """Those that all processes left in the folder. Of a definition of several, those of the one that saves most.
+class Found(NamedTuple):
+    """Of one definition."""
+
+    fixes: list[Fix]
+    see: list[str]  # where to look for each cause that has no fix: `train.py:12: what sets 'lr'`
+
+    @property
+    def saves(self) -> int:
+        return sum(one.saves for one in self.fixes)
+
+
+def read(folder: str) -> list[Found]:
+    """What all processes left in the folder. Of a definition of several, those of the one that saves most.
 
     Raises:
         CommandError: there are none, or a file was cut off.
@@ -49,20 +60,23 @@ def read(folder: str) -> list[Fix]:
     files = sorted(glob.glob(os.path.join(glob.escape(folder), "*.json")))
     if not files:
         raise CommandError(
-            "no process of the program wrote its fixes: import tracehost in it, and let it end by itself"
+            "the program never imported tracehost, or was ended from outside, so nothing was traced. Write "
+            "@tracehost.function above a function that is called often, or try one as it is: tracehost --trace "
+            "__main__:FUNCTION SCRIPT.py"
         )
-    best: dict[Line, list[Fix]] = {}
+    best: dict[Line, Found] = {}
     for file in files:
-        for fixes in map(of_definition, _content(file)):
-            known = best.get(fixes[0].definition, [])
-            if sum(one.saves for one in fixes) > sum(one.saves for one in known):
-                best[fixes[0].definition] = fixes
-    return [one for _, fixes in sorted(best.items()) for one in fixes]
+        for data in _content(file):
+            definition = Line(data["file"], data["line"])
+            found = of_definition(data)
+            if definition not in best or found.saves > best[definition].saves:
+                best[definition] = found
+    return [found for _, found in sorted(best.items())]
 
 
-def of_definition(data: dict[str, Any]) -> list[Fix]:
+def of_definition(data: dict[str, Any]) -> Found:
     definition = Line(data["file"], data["line"])
-    return [
+    fixes = [
         Fix(
             **{
                 **one,
@@ -74,6 +88,7 @@ def of_definition(data: dict[str, Any]) -> list[Fix]:
         )
         for one in data["fixes"]
     ]
+    return Found(fixes, [f"{data['name']} ({data['place']}): {one}" for one in data["see"]])
 
 
 def _content(file: str) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ class Apply(cst.CSTTransformer):
 
 
 class Spell(cst.CSTTransformer):
-    """Replaces `torch` in `torch.float32`, and `TensorSpec` in `TensorSpec(...)`."""
+    """Replaces `torch` in `torch.float32`, and `tracehost.TensorSpec`."""
 
     def __init__(self, spelled: dict[str, str]) -> None:
         super().__init__()
@@ -32,15 +32,14 @@ class Spell(cst.CSTTransformer):
 
     def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        return updated_node.with_changes(value=self._of(updated_node.value, "torch"))
+    ) -> cst.BaseExpression:
+        return self._of(updated_node.with_changes(value=self._of(updated_node.value)))
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
-        return updated_node.with_changes(func=self._of(updated_node.func, "TensorSpec"))
-
-    def _of(self, node: cst.BaseExpression, name: str) -> cst.BaseExpression:
-        is_it = isinstance(node, cst.Name) and node.value == name and name in self._spelled
-        return cst.parse_expression(self._spelled[name]) if is_it else node
+    def _of(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        for name, spelled in self._spelled.items():
+            if node.deep_equals(cst.parse_expression(name)):
+                return cst.parse_expression(spelled)
+        return node
 
 
 class _Put(cst.CSTTransformer):

@@ -134,10 +134,59 @@ def test_attributes_that_each_call_stores(tmp_path):
             return self.h * 1
 
     cell = Cell()
-    cell.step(torch.ones(2))
-    assert rejection(tmp_path, cell.step, "step") == (
-        "step can't be saved: its calls store tensors to attributes, which an archive does not have. Change them in "
-        "place (self.h.copy_(h)), or return them"
+    line = Cell.step.python_function.__code__.co_firstlineno + 2
+    for _ in range(2):  # another call changes nothing of it
+        cell.step(torch.ones(2))
+        assert rejection(tmp_path, cell.step, "step") == (
+            f"step can't be saved: the body stores to self.h at test_archive_errors.py:{line}, which an archive does not "
+            "have. Return the tensor, or keep one there and change it by copy_()"
+        )
+
+
+LAST = None
+
+
+def test_a_global_that_each_call_stores(tmp_path):
+    @tracehost.function
+    def step(x):
+        global LAST
+        LAST = x * 2
+        return x + 1
+
+    line = step.python_function.__code__.co_firstlineno + 3
+    for _ in range(2):
+        step(torch.ones(2))
+        assert rejection(tmp_path, step, "step") == (
+            "step can't be saved: the body stores to LAST (test_archive_errors.py) at "
+            f"test_archive_errors.py:{line}, which an archive does not have. Return the tensor, or keep one there and "
+            "change it by copy_()"
+        )
+
+
+def test_the_remedy_for_a_store_works(tmp_path):
+    kept = torch.zeros(2)
+
+    @tracehost.function
+    def step(x):
+        kept.copy_(x * 2)
+        return x + kept
+
+    step(torch.ones(2))
+    tracehost.save(tmp_path / "f.pt", {"step": step})
+    loaded = tracehost.load(tmp_path / "f.pt")["step"]
+    torch.testing.assert_close(loaded(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_an_argument_that_each_call_changes(tmp_path):
+    @tracehost.function
+    def step(x, out):
+        out.append(x * 2)
+        return x + 1
+
+    step(torch.ones(2), [])
+    assert rejection(tmp_path, step, "step") == (
+        "step can't be saved: the body changes an argument that is a list or dict, which a call of an archive does "
+        "not do. Return the new value"
     )
 
 
@@ -152,7 +201,7 @@ def test_a_function_without_a_trace(tmp_path):
     f = tracehost.function(lambda x: x, name="f")
     assert rejection(tmp_path, f) == (
         "f can't be saved: it has no specialization yet. Call it, or request one: "
-        "f.get_concrete_function(TensorSpec(...))"
+        "f.get_concrete_function(tracehost.TensorSpec(...))"
     )
 
 

@@ -96,6 +96,11 @@ def test_a_misspelt_option(option, meant):
     text = f"tracehost.function has no option {option!r}"
     if meant:
         text += f"; did you mean {meant!r}?"
+    else:
+        text += (
+            "; its options are input_signature, name, limit, watch, reduce_retracing, autograph, value_reads, validate, "
+            "optimize"
+        )
     for make in (
         lambda: tracehost.function(**{option: 3}),
         lambda: tracehost.function(plain, **{option: 3}),
@@ -123,10 +128,10 @@ def test_a_signature_in_place_of_the_function(given, shown, signature):
         tracehost.function(given)
     assert str(caught.value) == (
         f"tracehost.function takes a function first, got {shown}. Is that its input_signature? Then write "
-        f"@tracehost.function(input_signature={signature})"
+        f"@tracehost.function(input_signature={signature.replace(SHOWN, 'tracehost.' + SHOWN)})"
     )
     remedy = str(caught.value).rpartition("(input_signature=")[2][:-1]
-    names = {"TensorSpec": tracehost.TensorSpec, "torch": torch}
+    names = {"tracehost": tracehost, "torch": torch}
     assert tracehost.function(input_signature=eval(remedy, names)) is not None
 
 

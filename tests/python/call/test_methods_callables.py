@@ -152,7 +152,10 @@ class Yields:
         (Yields().method, "is a generator"),
         (torch.nn.Linear, "<class '.*Linear'> is a class: decorate one of its methods"),
         (dict, "<class 'dict'> is a class"),
-        (5, "5 is not a callable object"),
+        (
+            5,
+            r"^5 is not a callable object. Write @tracehost.function above a def, or tracehost.function\(f\) for a function f$",
+        ),
     ],
 )
 def test_what_is_rejected_at_the_decoration(func, says):

@@ -195,7 +195,8 @@ def test_a_rejected_body_goes_on_and_runs_once():
         f"f (test_switches_stance.py:{first}) has no graph for this signature, and runs as plain "
         f"Python: the body reads the value of a traced tensor (Tensor.numpy) at {line}, "
         "which a graph can't repeat. Keep the computation in tensors (torch.where, masks; under "
-        "autograph, if, while and range() take tensors), or move the read out of the function."
+        "autograph, if, while and range() take tensors), move the read out of the function, or let the graph "
+        "call this code by tracehost.py_function."
     )
     stats = f.stats()
     assert (stats["traces"], stats["live"], stats["eager"], stats["calls"]) == (0, 0, 2, 2)

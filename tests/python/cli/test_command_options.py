@@ -85,9 +85,9 @@ def test_options_stand_among_the_words():
 
 WRONG = [
     ("notebook", ["-z", "a"], "unknown option '-z' (try 'tracehost help notebook')"),
-    ("notebook", ["--parm=a=1"], "unknown option '--parm'; did you mean '--param'? (try 'tracehost help notebook')"),
+    ("notebook", ["--parm=a=1"], "unknown option '--parm'; did you mean '--param NAME=VALUE'? (try 'tracehost help notebook')"),
     ("inspect", ["--js"], "unknown option '--js'; did you mean '--json'? (try 'tracehost help inspect')"),
-    ("export", ["--singature", "f32[]"], "unknown option '--singature'; did you mean '--signature'? (try 'tracehost help export')"),
+    ("export", ["--singature", "f32[]"], "unknown option '--singature'; did you mean '--signature ARGUMENTS'? (try 'tracehost help export')"),
     ("inspect", ["-o", "a"], "unknown option '-o' (try 'tracehost help inspect')"),
     ("inspect", ["--output", "a"], "option '--output' does not apply to 'inspect'; try 'tracehost help inspect'"),
     ("kernel", ["--report", "list"], "option '--report' does not apply to 'kernel'; try 'tracehost help kernel'"),

@@ -53,14 +53,16 @@ def test_python_personality_knows_no_option_of_ours(tmp_path):
 
 
 ERRORS = [
-    (["--reprot", "s.py"], 2, "unknown option '--reprot'; did you mean '--report'? (try 'tracehost help run')"),
+    (["--reprot", "s.py"], 2, "unknown option '--reprot'; did you mean '--report[=FILE]'? (try 'tracehost help run')"),
+    (["--optimise", "off", "s.py"], 2, "unknown option '--optimise'; did you mean '--optimize exact|off'? (try 'tracehost help run')"),
+    (["--eagre", "s.py"], 2, "unknown option '--eagre'; did you mean '--eager'? (try 'tracehost help run')"),
     (["--quite-different", "s.py"], 2, "unknown option '--quite-different' (try 'tracehost help run')"),
     (["docter"], 2, "'docter' is neither a file nor a command; did you mean 'doctor'? (try 'tracehost help')"),
     (["notebok"], 2, "'notebok' is neither a file nor a command; did you mean 'notebook'? (try 'tracehost help')"),
     (["benhc"], 2, "'benhc' is neither a file nor a command; did you mean 'bench'? (try 'tracehost help')"),
     (["benchmark"], 2, "'benchmark' is neither a file nor a command; did you mean 'bench'? (try 'tracehost help')"),
     (["--report", "out.txt", __file__], 2, "can't open 'out.txt'; '--report' takes its value behind '=': --report=out.txt"),
-    (["zebra"], 2, "'zebra' is neither a file nor a command (try 'tracehost help')"),
+    (["zebra"], 2, "'zebra' is neither a file nor a command; the commands are run, lock, fix, notebook, kernel, repl, export, inspect, bench, report, doctor, completion, help (try 'tracehost help')"),
     (["doctor", "--report"], 2, "option '--report' does not apply to 'doctor'; try 'tracehost help doctor'"),
     (["doctor", "now"], 2, "'doctor' takes no argument 'now'"),
     (["help", "rum"], 2, "no command 'rum'; did you mean 'run'? (try 'tracehost help')"),

@@ -168,11 +168,11 @@ def test_complaints_are_one_line(said, tmp_path, archive):
     )
     assert said("export", "archive_module:plain", "-o", "p.pt") == (
         1,
-        "tracehost: plain can't be saved: it has no specialization yet. Call it, or request one: plain.get_concrete_function(TensorSpec(...))",
+        "tracehost: plain can't be saved: it has no specialization yet. Call it, or request one: plain.get_concrete_function(tracehost.TensorSpec(...))",
     )
     assert said("export", "archive_module:plain", "--singature", "f32[]") == (
         2,
-        "tracehost: unknown option '--singature'; did you mean '--signature'? (try 'tracehost help export')",
+        "tracehost: unknown option '--singature'; did you mean '--signature ARGUMENTS'? (try 'tracehost help export')",
     )
     assert said("export", "archive_module:plain", "-o") == (
         2,

@@ -42,7 +42,19 @@ def test_the_remedy_is_in_the_users_code(library):
 
 
 def test_a_line_of_the_users_own_has_no_such_remedy():
-    assert "library's" not in message_of(lambda x: x / float(x.numpy().max()), X)
+    said = message_of(lambda x: x / float(x.numpy().max()), X)
+    assert "library's" not in said
+    assert said.endswith("function, or let the graph call this code by tracehost.py_function.")
+
+
+def test_following_the_remedy_for_a_line_of_the_users_own():
+    def largest(t):
+        return torch.as_tensor(t.numpy().max())
+
+    f = tracehost.function(lambda x: x / tracehost.py_function(largest, [x], torch.float32))
+    with assert_traces(f, 1):
+        for k in (1, 2, 3):
+            torch.testing.assert_close(f(X * k), X / 3)
 
 
 def test_a_hook_of_a_library(library):

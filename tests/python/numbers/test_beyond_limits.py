@@ -430,9 +430,9 @@ def test_a_concrete_function_names_the_place_and_the_value():
     line = place(unstaged)
     assert concrete.checks == (f"True at {line}",)
     (said,) = told
-    assert str(said.message).endswith(
-        f" has graphs for one outcome alone of what it checks: True at {line}. A call with another one raises an "
-        "error. Call the Function once for each outcome, and save it, which saves all graphs."
+    assert str(said.message) == (
+        f"a graph of {f.name} serves only calls in which Python reads these values: True at {line}. A call with another "
+        "one raises an error. Call the Function once with each value, and save it, which saves all graphs."
     )
     assert torch.equal(concrete(torch.ones(2)), torch.full((2,), 2.0))
     with pytest.raises(

@@ -66,8 +66,8 @@ def test_the_printed_decorators_for_sizes_save_what_they_say():
     assert [(line, saves) for line, saves, _ in printed] == [
         ("@tracehost.function(reduce_retracing=True)", 3),
         (
-            "@tracehost.function(input_signature=[TensorSpec([4, None], torch.float32), "
-            "TensorSpec([], torch.int64)])",
+            "@tracehost.function(input_signature=[tracehost.TensorSpec([4, None], torch.float32), "
+            "tracehost.TensorSpec([], torch.int64)])",
             4,
         ),
     ]
@@ -91,9 +91,9 @@ def test_a_printed_signature_takes_numbers_containers_and_rests():
     (warning,) = recorded(lambda: calls(tracehost.function(step)))
     ((line, saves, traces),) = fixes(timeless(warning))
     assert line == (
-        "@tracehost.function(input_signature=[{'x': TensorSpec([None], torch.float32), 'pair': "
-        "(TensorSpec([], torch.float32), [TensorSpec([], torch.float32)])}, "
-        "TensorSpec([], torch.int64), TensorSpec([None, 2], torch.float32)])"
+        "@tracehost.function(input_signature=[{'x': tracehost.TensorSpec([None], torch.float32), 'pair': "
+        "(tracehost.TensorSpec([], torch.float32), [tracehost.TensorSpec([], torch.float32)])}, "
+        "tracehost.TensorSpec([], torch.int64), tracehost.TensorSpec([None, 2], torch.float32)])"
     )
     scope = {"tracehost": tracehost, "torch": torch, "TensorSpec": tracehost.TensorSpec}
     remedied = eval(line.removeprefix("@"), scope)(step)
@@ -117,7 +117,7 @@ def test_the_first_eviction_warns_once_with_its_cause():
         f"step (test_core_warnings.py:{first}) has had more signatures than limit=2 keeps, "
         f"T ms of traces so far: (n={evicted(step)}) was evicted.\n"
         f"  why   argument 'n' took 3 values (0, 1, 2), from {place(calls)}\n"
-        "  fix   pass torch.tensor(n) for 'n': a tensor's value is not part of the signature   "
+        f"  fix   pass torch.tensor(n) for 'n' at {place(calls)}: a tensor's value is not part of the signature   "
         "would save 2 of 3 traces\n"
         "  see   @tracehost.function(limit=4), if all of them are called again"
     )
@@ -146,7 +146,7 @@ def test_a_number_as_the_cause_and_a_tensor_as_its_remedy():
         in text
     )
     assert text.endswith(
-        "\n  fix   pass torch.tensor(lr) for 'lr': a tensor's value is not part of the signature   "
+        f"\n  fix   pass torch.tensor(lr) for 'lr' at {place(calls)}: a tensor's value is not part of the signature   "
         "would save 4 of 5 traces"
     )
     before = step.tracing_count()
@@ -355,7 +355,7 @@ def test_traces_that_serve_one_call_are_no_emptied_cache():
         "T ms so far.\n"
         "  why   4 times the previous graph was good for one call only: the body changes numbers.data, "
         f"from {place(calls)}\n"
-        "  see   the line above: do that once before the first call, or outside of the function"
+        "  see   the cause above: do that once before the first call, or outside of the function"
     )
     assert step.stats()["hits"] == 0 and len(numbers) == 5
 
@@ -516,7 +516,7 @@ def test_forty_shapes_are_three_warnings_and_eight_graphs():
     stats = total.stats()
     assert (stats["traces"], stats["live"], stats["evicted"]) == (40, 8, 32)
     where = f"total (test_core_warnings.py:{total.python_function.__code__.co_firstlineno})"
-    decorator = "@tracehost.function(input_signature=[TensorSpec([None], torch.float32)])"
+    decorator = "@tracehost.function(input_signature=[tracehost.TensorSpec([None], torch.float32)])"
 
     def causes(values, number, traces):
         return (

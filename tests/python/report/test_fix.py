@@ -52,7 +52,7 @@ def fixed(file):
     edits, saves = Edits(), {}
     rows = json.loads(words.all_fixes())
     for row in rows:
-        for one in found.of_definition(row):
+        for one in found.of_definition(row).fixes:
             edits.add(one)
     made = {source.file: text for source, text in edits.texts().items()}
     assert set(made) <= {str(file)}
@@ -271,13 +271,15 @@ def test_bytes_are_kept(run_host, tmp_path, encode):
     assert file.stat().st_mode & 0o777 == 0o755
     done = run_host("fix", "--apply", "net.py", env=QUIET)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "done\ntracehost: there is nothing to fix\n"
+    assert (
+        done.stderr == "done\ntracehost: there is nothing to fix: no function was retraced often\n"
+    )
     assert file.read_bytes() == encode(FIXED)
 
 
 def left_alone(done):
     """Why the fix was not written."""
-    start = "tracehost: left to you: net.py:5: saves 7 of 8 traces: pass torch.tensor(lr) for 'lr': a tensor's value is not part of the signature ("
+    start = "tracehost: left to you: net.py:5: saves 7 of 8 traces: pass torch.tensor(0.1 * i) for 'lr' at net.py:11: a tensor's value is not part of the signature ("
     (line,) = [one for one in done.stderr.splitlines() if one.startswith("tracehost: ")]
     assert line.startswith(start) and line.endswith(")")
     assert done.stdout == ""
@@ -336,8 +338,35 @@ def test_errors(run_host, tmp_path):
     done = run_host("fix", "-c", "pass")
     assert (done.returncode, done.stderr) == (
         1,
-        "tracehost: no process of the program wrote its fixes: import tracehost in it, and let it end by itself\n",
+        "tracehost: the program never imported tracehost, or was ended from outside, so nothing was traced. Write "
+        "@tracehost.function above a function that is called often, or try one as it is: tracehost --trace "
+        "__main__:FUNCTION SCRIPT.py\n",
     )
+
+
+def test_a_cause_without_a_fix_is_left_with_where_to_look(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(
+        """import torch
+import tracehost
+
+TABLE = [torch.ones(3) * i for i in range(20)]
+
+
+@tracehost.function
+def step(x):
+    return TABLE[int(x.sum())] + 1
+
+
+for i in range(7):
+    step(torch.full((2,), float(i)))
+"""
+    )
+    done = run_host("fix", "net.py")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert [line for line in done.stderr.splitlines() if line.startswith("tracehost: ")] == [
+        "tracehost: left to you, no change can be written: step (net.py:7): net.py:9: Python needs the number itself "
+        "there; keep the computation in tensors (an index of a tensor in place of a list, torch.where in place of if)"
+    ]
 
 
 def test_without_libcst(run_host, tmp_path):

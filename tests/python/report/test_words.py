@@ -1,7 +1,7 @@
 """The words of retraces, from facts as C++ gives them: causes that no program of data/retraces has, and their limits."""
 
 import pytest
-from tracehost._reports.words import remedies, source, warning
+from tracehost._reports.words import calls, records, remedies, source, warning
 from tracehost._reports.words.uses import Use, Uses
 
 PLACE = {"file": "/home/me/train.py", "line": 12, "text": "train.py:12"}
@@ -92,16 +92,16 @@ def test_a_dynamic_size_is_no_size_that_an_argument_took():
 @pytest.mark.parametrize(
     ("cause", "path", "values", "fix"),
     [
-        ("device", "x", ("cpu", "cuda:0"), "pass x.to('cuda:0') for 'x'"),
-        ("layout", "x", ("strided", "sparse"), "pass x.to_dense() for 'x'"),
-        ("layout", "x", ("strided", "strided, inference"), "pass x.clone() for 'x'"),
-        ("requires_grad", "x", ("False", "True"), "pass x.detach() for 'x': where no gradient is needed"),
-        ("subclass", "x", ("Tensor", "Masked"), "pass x.as_subclass(torch.Tensor) for 'x'"),
+        ("device", "x", ("cpu", "cuda:0"), "pass x.to('cuda:0') for 'x' (x is what train.py:40 passes)"),
+        ("layout", "x", ("strided", "sparse"), "pass x.to_dense() for 'x' (x is what train.py:40 passes)"),
+        ("layout", "x", ("strided", "strided, inference"), "pass x.clone() for 'x' (x is what train.py:40 passes)"),
+        ("requires_grad", "x", ("False", "True"), "pass x.detach() for 'x' (x is what train.py:40 passes): where no gradient is needed"),
+        ("subclass", "x", ("Tensor", "Masked"), "pass x.as_subclass(torch.Tensor) for 'x' (x is what train.py:40 passes)"),
         ("alias", "y", ("a tensor of its own", "the same tensor as x"),
-         "pass y.clone() for 'y' where it is the same tensor as another argument"),
-        ("type", "xs", ("list", "tuple"), "pass tuple(xs) for 'xs'"),
+         "pass y.clone() for 'y' (y is what train.py:40 passes), which is the same tensor as another argument"),
+        ("type", "xs", ("list", "tuple"), "pass tuple(xs) for 'xs' (xs is what train.py:40 passes)"),
         ("dtype", "batch['x']", ("float32", "float64"),
-         "pass batch['x'].to(torch.float32) for \"batch['x']\": results are then those of float32"),
+         "pass batch['x'].to(torch.float32) for \"batch['x']\" (batch is what train.py:40 passes): results are then those of float32"),
         ("object", "net", ("<Net object>",), "create 'net' once, outside the loop, and pass the same object"),
         ("context", "grad mode", ("on", "off"),
          "call step under one grad mode: torch.no_grad() around all its calls or around none"),
@@ -183,7 +183,7 @@ def test_a_size_that_stays_exact_is_padded():
         records.append(record(difference("shape", "x", a, b, 1, 2), specialized=[size]))
     assert (
         "from train.py:40\n  why   dimension 1 of 'x' cannot be dynamic: int() of the size at train.py:13\n"
-        "  fix   pass torch.nn.functional.pad(x, (0, 20 - x.shape[1])) for 'x': padding changes results "
+        "  fix   pass torch.nn.functional.pad(x, (0, 20 - x.shape[1])) for 'x' (x is what train.py:40 passes): padding changes results "
         "that depend on all elements   would save 3 of 4 traces"
     ) in told(records, reduces=True)
 
@@ -299,6 +299,32 @@ def test_a_function_below_another_decorator_says_nothing_of_its_arguments(tmp_pa
     assert source.definition_at(source.Place(str(file), 1, "body.py:1")) is None
 
 
+def test_a_number_that_no_line_reads():
+    text = told_of("read", "", "1", "2", where="?")
+    assert (
+        "\n  why   a number that no line of the body reads took 2 values (1, 2), each with a graph of its own, "
+        "from train.py:40\n  see   the lists and dicts that step (train.py:12) fills or returns: keep tensors in "
+        "them, not numbers" in text
+    )
+
+
+def test_where_to_look_for_what_served_one_call():
+    def see(reason):
+        records = [record(), *(record(was_once=reason) for _ in range(4))]
+        return told(records).rpartition("\n  see   ")[2]
+
+    assert see(
+        "the body calls print() at net.py:8, in a side of the if at net.py:6: no hit repeats that"
+    ) == ("net.py:8: write tracehost.print() in place of print(); each run of the graph calls it")
+    assert see("the body creates opt.state at net.py:9") == (
+        "net.py:9: do that once before the first call, or outside of the function"
+    )
+    assert (
+        see("another reason")
+        == "the cause above: do that once before the first call, or outside of the function"
+    )
+
+
 def test_what_the_body_never_reads(tmp_path):
     def unread(text):
         file = tmp_path / f"body{len(list(tmp_path.iterdir()))}.py"
@@ -335,3 +361,61 @@ def test_a_text_that_fails_ends_no_call(monkeypatch):
     assert told_of("value", "n", "1", "2").endswith(
         "41 ms so far.\n  see   tracehost.events(): the causes can't be said: RecursionError: too deep"
     )
+
+
+SCRIPT = """
+import torch
+import tracehost
+
+
+@tracehost.function
+def step(x, lr, options, *, decay=0.0):
+    return x * lr * options["scale"] * decay
+
+
+other = tracehost.function(lambda x, n: x * n)
+step(torch.ones(3), 0.1 * i, {"scale": 2.0 * i}, decay=(
+    i + 1))
+step(*both, settings)
+other(torch.ones(3), i)
+net.step(torch.ones(3), rates[i], options)
+Net.step(net, torch.ones(3), rates[i], options)
+step(x, i); step(x, j)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "path", "pattern", "text"),
+    [
+        ("step", 12, "lr", "torch.tensor({0})", "pass torch.tensor(0.1 * i) for 'lr' at a.py:12"),
+        ("step", 12, "lr", "{0}.detach()", "pass (0.1 * i).detach() for 'lr' at a.py:12"),
+        ("step", 12, "options['scale']", "torch.tensor({0})", "pass torch.tensor(2.0 * i) for \"options['scale']\" at a.py:12"),
+        ("step", 12, "decay", "torch.tensor({0})", "pass torch.tensor(i + 1) for 'decay' at a.py:12"),
+        ("step", 12, "lr", "None", "pass None for 'lr' at a.py:12"),
+        ("step", 12, "x", "f({0}, {0})", "pass f(x, x) with x = torch.ones(3) for 'x' at a.py:12"),
+        ("step", 14, "lr", "torch.tensor({0})", "pass torch.tensor(lr) for 'lr' (lr is what a.py:14 passes)"),
+        ("<lambda>", 15, "lr", "torch.tensor({0})", "pass torch.tensor(i) for 'lr' at a.py:15"),
+        ("Net.step", 16, "lr", "torch.tensor({0})", "pass torch.tensor(rates[i]) for 'lr' at a.py:16"),
+        ("Net.step", 16, "options.scale", "torch.tensor({0})", "pass torch.tensor(options.scale) for 'options.scale' at a.py:16"),
+        ("Net.step", 17, "lr", "torch.tensor({0})", "pass torch.tensor(lr) for 'lr' (lr is what a.py:17 passes)"),
+        ("step", 18, "lr", "torch.tensor({0})", "pass torch.tensor(lr) for 'lr' (lr is what a.py:18 passes)"),
+    ],
+)  # fmt: skip
+def test_a_fix_names_the_callers_expression(tmp_path, name, line, path, pattern, text):
+    file = tmp_path / "a.py"
+    file.write_text(SCRIPT)
+    request = {
+        "names": ["x", "lr", "options", "decay"],
+        "kinds": ["positional", "positional", "positional", "keyword"],
+        "defaults": [], "nodes": [], "tensors": [],
+    }  # fmt: skip
+    call = {"file": str(file), "line": line, "text": f"a.py:{line}"}
+    definition = {"file": str(file), "line": 11, "text": "a.py:11"}
+    known = account([record(request=request) | {"call": call}], name=name, definition=definition)
+    assert calls.passes(records.account(known), path, pattern) == text
+
+
+def test_two_calls_are_named_and_more_are_counted():
+    known = records.account(account([record(call=f"train.py:{line}") for line in (1, 2, 3)]))
+    text = "pass None for 'lr' at train.py:1 and train.py:2, and so on"
+    assert calls.passes(known, "lr", "None") == text

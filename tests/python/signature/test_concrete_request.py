@@ -425,3 +425,44 @@ def test_warm_up_of_a_method():
     m = Model()
     m.call.warm_up(TensorSpec([2]))
     assert served(m.call, torch.ones(2))[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "spec"),
+    [
+        ((torch.float64,), "[None], torch.float64"),
+        (([None, 3],), "[None, 3], torch.float32"),
+        (((None, 3), torch.int64), "[None, 3], torch.int64"),
+        ((torch.Size([2, 3]),), "[2, 3], torch.float32"),
+    ],
+)
+def test_a_shape_or_a_dtype_in_place_of_a_spec_is_noted(args, spec):
+    f = tracehost.function(lambda x: x + torch.ones(3), name="f")
+    with pytest.raises(TypeError) as caught:
+        f.get_concrete_function(*args)
+    assert caught.value.__notes__ == [
+        "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
+        f"f.get_concrete_function(tracehost.TensorSpec({spec})), with a None for each size that may differ."
+    ]
+
+
+def test_a_python_value_that_serves_has_no_note():
+    f = tracehost.function(lambda dtype, sizes=(): torch.zeros(2, dtype=dtype))
+    assert f.get_concrete_function(torch.int64, [None, 3])().dtype == torch.int64
+    g = tracehost.function(lambda x, sizes: x.missing)
+    with pytest.raises(AttributeError) as caught:
+        g.get_concrete_function(TensorSpec([2]), [None, 3])
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_a_number_that_stands_for_a_size_of_none_is_named():
+    f = tracehost.function(lambda x: x @ torch.ones(5, 3))
+    with pytest.raises(RuntimeError, match=r"\(127x4 and 5x3\)") as caught:
+        f.get_concrete_function(TensorSpec([None, 4]))
+    assert caught.value.__notes__ == [
+        "127 stands for the None of dimension 0 of TensorSpec(shape=(None, 4), dtype=torch.float32, name=None): "
+        "a trace from specs needs a number."
+    ]
+    with pytest.raises(RuntimeError) as caught:
+        f.get_concrete_function(TensorSpec([2, 4]))
+    assert not hasattr(caught.value, "__notes__")

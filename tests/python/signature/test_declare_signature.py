@@ -40,14 +40,22 @@ def rejection(func, signature):
 @pytest.mark.parametrize(
     "signature, got",
     [
-        (S, "TensorSpec TensorSpec(shape=(None,), dtype=torch.float32, name=None)"),
-        (3, "int 3"),
-        ({"x": S}, "dict {'x': TensorSpec(shape=(None,), dtype=torch.float32, name=None)}"),
+        (
+            S,
+            "TensorSpec TensorSpec(shape=(None,), dtype=torch.float32, name=None). Write "
+            "input_signature=[tracehost.TensorSpec(shape=(None,), dtype=torch.float32, name=None)].",
+        ),
+        (3, "int 3."),
+        ({"x": S}, "dict {'x': TensorSpec(shape=(None,), dtype=torch.float32, name=None)}."),
+        (
+            torch.int64,
+            "dtype torch.int64. Write input_signature=[tracehost.TensorSpec([None], torch.int64)].",
+        ),
     ],
 )
 def test_it_is_a_list_or_a_tuple(signature, got):
     assert rejection(step, signature) == (
-        f"input_signature must be either a tuple or a list, got {got}."
+        f"input_signature must be either a tuple or a list, got {got}"
     )
 
 
@@ -55,13 +63,26 @@ def test_its_leaves_are_specs():
     text = "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
     rest = " A Python value is declared by the parameter's default."
     assert rejection(step, [S, 3]) == f"{text}[3] with types [int].{rest}"
-    assert rejection(step, [[S, "a"], {"k": torch.float32}]) == (
-        f"{text}['a', torch.float32] with types [str, dtype].{rest}"
-    )
-    assert (
-        rejection(step, [torch.ones(2, 3)]) == f"{text}[float32[2, 3]] with types [Tensor].{rest}"
-    )
+    assert rejection(step, [[S, "a"]]) == f"{text}['a'] with types [str].{rest}"
     assert rejection(step, [None]) == f"{text}[None] with types [NoneType].{rest}"
+
+
+@pytest.mark.parametrize(
+    ("signature", "wrong", "spec"),
+    [
+        ([(None, 3)], "[None, 3] with types [NoneType, int]", "[None, 3], torch.float32"),
+        ((None, 3), "[None, 3] with types [NoneType, int]", "[None, 3], torch.float32"),
+        ([torch.int64], "[torch.int64] with types [dtype]", "[None], torch.int64"),
+        ([(None, 3), torch.float16], "[None, 3, torch.float16] with types [NoneType, int, dtype]", "[None, 3], torch.float16"),
+        ([torch.ones(2, 3)], "[float32[2, 3]] with types [Tensor]", "[2, 3], torch.float32"),
+        ([[S, "a"], {"k": torch.float32}], "['a', torch.float32] with types [str, dtype]", "[None], torch.float32"),
+    ],
+)  # fmt: skip
+def test_a_shape_a_dtype_or_a_tensor_in_place_of_a_spec(signature, wrong, spec):
+    assert rejection(step, signature) == (
+        "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
+        f"{wrong}. Write input_signature=[tracehost.TensorSpec({spec})], with a None for each size that may differ."
+    )
 
 
 def test_a_signature_in_itself():

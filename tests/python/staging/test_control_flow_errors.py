@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import re
+import traceback
 
 import pytest
 import torch
@@ -226,8 +227,81 @@ def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
             total = total + i * 0.5
         return total
 
-    with pytest.raises(tracehost.Error, match="an int64 tensor .* Convert it to torch.float32"):
+    with pytest.raises(tracehost.Error) as caught:
         staged(n(3))
+    line = staged.python_function.__code__.co_firstlineno + 3
+    assert str(caught.value) == (
+        f"'total' can't be carried from one iteration of the for at test_control_flow_errors.py:{line} to the next: "
+        "its dtype changes, from an int64 tensor of shape [] to a float32 tensor of shape []. The condition or the "
+        "iterable is a tensor, so one body has to do for all iterations. Write total = total.to(torch.float32) "
+        "before the loop. If the body itself converts it, write total = total.to(torch.int64) at the end of the body."
+    )
+
+
+def test_the_remedies_for_a_dtype_that_a_loop_changes_work():
+    def before(k):
+        total = torch.zeros((), dtype=torch.int64)
+        total = total.to(torch.float32)
+        for i in range(k):
+            total = total + i * 0.5
+        return total
+
+    def at_the_end(k):
+        total = torch.zeros((), dtype=torch.float32)
+        for i in range(k):
+            total = (total + i).to(torch.float16)
+            total = total.to(torch.float32)
+        return total
+
+    for body in (before, at_the_end):
+        staged = tracehost.function(body, value_reads="error")
+        for k in (3, 0):
+            torch.testing.assert_close(staged(n(k)), body(n(k)))
+
+    @tracehost.function(value_reads="error")
+    def narrows(k):
+        total = torch.zeros((), dtype=torch.float32)
+        for i in range(k):
+            total = (total + i).to(torch.float16)
+        return total
+
+    text = "iterations. Write total = total.to(torch.float32) at the end of the body."
+    with pytest.raises(tracehost.Error, match=re.escape(text) + "$"):
+        narrows(n(3))
+
+
+def raises_in_a_peeled_iteration(x, k):
+    for _ in range(k):
+        x = x[None]
+        if k > 2:
+            raise ValueError("too deep")
+    return x
+
+
+def is_impure(x, k):
+    while k > 0:
+        x.notes = k
+        k = k - 1
+    return x
+
+
+def changes_its_kind(x, k):
+    while k > 0:
+        x = x[None]
+        k = k - 1
+    return x
+
+
+@pytest.mark.parametrize("function", [raises_in_a_peeled_iteration, is_impure, changes_its_kind])
+@pytest.mark.parametrize("value_reads", ["trace", "error"])
+def test_no_exception_of_the_staging_is_in_a_traceback(function, value_reads):
+    staged = tracehost.function(function, value_reads=value_reads)
+    try:
+        staged(P, n(9))
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        assert "autograph.staging" not in text and "ImpureSide" not in text
+        assert "During handling" not in text
 
 
 def state_is_none(x, k):

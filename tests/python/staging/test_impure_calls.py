@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 PROGRAM = """
 import gc, json, locale, logging, os, pickle, queue, random, resource, shutil, signal, socket, subprocess, sys, tempfile
@@ -190,3 +191,48 @@ def test_bytes_and_arrays_of_a_side_that_is_not_taken():
         f(torch.full((2,), value))
         assert array.tolist() == [times, times]
         assert any(packed) == (times > 0)
+
+
+def prints_in_a_side(x):
+    if x.sum() > 0:
+        x = x + 1
+    else:
+        print("negative")
+    return x
+
+
+def test_print_in_a_side_is_answered_by_tracehosts(capsys):
+    line = prints_in_a_side.__code__.co_firstlineno
+    with pytest.raises(tracehost.StagingError) as caught:
+        tracehost.function(prints_in_a_side).get_concrete_function(tracehost.TensorSpec([3]))
+    assert str(caught.value) == (
+        f"a side of the if at test_impure_calls.py:{line + 1} calls print() at test_impure_calls.py:{line + 4}, and no "
+        "graph can check the condition there: the trace has no values. Write tracehost.print(), which a graph calls, or "
+        "decide by a Python value."
+    )
+
+    @tracehost.function
+    def staged(x):
+        if x.sum() > 0:
+            x = x + 1
+        else:
+            tracehost.print("negative")
+        return x
+
+    staged.get_concrete_function(tracehost.TensorSpec([3]))
+    with assert_traces(staged, 0):
+        for sign in (1, -1, 1):
+            torch.testing.assert_close(
+                staged(torch.ones(3) * sign), torch.ones(3) * (2 if sign == 1 else -1)
+            )
+    assert capsys.readouterr().err == "negative\n"
+
+
+@pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+def test_a_print_that_costs_a_trace_each_time_is_answered_by_tracehosts():
+    f = tracehost.function(prints_in_a_side)
+    with pytest.warns(
+        tracehost.TraceWarning, match="Write tracehost.print\\(\\) there, which a graph calls.$"
+    ):
+        for _ in range(12):
+            f(-torch.ones(3))

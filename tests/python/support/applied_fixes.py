@@ -10,7 +10,10 @@ from typing import Any
 FIX = re.compile(
     r"^  fix   (.*?)   (with the other fixes, )?would save (\d+) of (\d+) traces$", re.M
 )
-_PASS = re.compile(r"pass (.+?) for (['\"])(.+?)\2(?=,|:| where|$)")
+# `pass torch.tensor(i) for 'n' at a.py:9`: the caller's expression is in it
+_PASS = re.compile(
+    r"pass (.+?)(?: with (\w+) = (.+?))? for (['\"])(.+?)\4(?: at (\S+:\d+(?: and \S+:\d+)*?))?(?=,|:| where| \(|$)"
+)
 _BEGIN = re.compile(r"begin the body with (\w+) = (.+)$")
 _KEEP = re.compile(r"^keep (.+) in (['\"])(.+?)\2, and change it by ")
 _DECORATOR = re.compile(r"^(?:raise the limit: )?@tracehost\.function\((.*)\)$")
@@ -38,8 +41,11 @@ def _apply(program: _Program, fix: str) -> None:
     elif "torch.no_grad() around all its calls or around none" in fix:
         program.drop_no_grad()
     elif passed := _PASS.findall(fix):
-        for expression, _, path in passed:
-            program.replace_argument(path, expression)
+        for expression, name, value, _, path, places in passed:
+            if name:
+                expression = _in_place_of(name, f"({value})", expression)
+            lines = {int(one) for one in re.findall(r":(\d+)", places)}
+            program.replace_argument(path, expression, lines)
         if match := _BEGIN.search(fix):
             program.begin(f"{match[1]} = {match[2]}")
     else:
@@ -91,11 +97,11 @@ class _Program:
         ]
         return found
 
-    def calls(self) -> list[ast.Call]:
+    def calls(self, lines: set[int] | None = None) -> list[ast.Call]:
         at_line = [
             one
             for one in ast.walk(self.tree)
-            if isinstance(one, ast.Call) and one.lineno in self.lines
+            if isinstance(one, ast.Call) and one.lineno in (lines or self.lines)
         ]
         by_name = [one for one in at_line if _called(one) == self.name]
         if by_name:
@@ -113,19 +119,20 @@ class _Program:
         decorator.keywords = [one for one in decorator.keywords if one.arg not in names] + wanted
         function.decorator_list = [decorator]
 
-    def replace_argument(self, path: str, expression: str) -> None:
+    def replace_argument(self, path: str, expression: str, lines: set[int]) -> None:
+        """`lines`: those that the fix names; then the expression is the caller's, and is copied as it is."""
         root = re.split(r"[.\[]", path, maxsplit=1)[0]
         arguments = self.function().args
         names = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
         names = names[1:] if names[:1] == ["self"] else names
-        for call in self.calls():
+        for call in self.calls(lines):
             position = names.index(root) if root in names else len(call.args)
             holder = [one for one in call.keywords if one.arg == root]
             value = holder[0].value if holder else call.args[position]
             if expression == "None":
                 made: ast.expr = ast.Constant(None)
             else:
-                body = _in_place_of(path, "part_", expression)
+                body = expression if lines else _in_place_of(path, "part_", expression)
                 made = ast.parse(
                     f"with_part({ast.unparse(value)}, {path.removeprefix(root)!r}, lambda part_: {body})",
                     mode="eval",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from .causes import Cause, quoted
 from .changes import written
 from .records import Account
@@ -22,6 +24,8 @@ def advice(cause: Cause, account: Account) -> str:
         return _of_event(cause, account)
     if cause.kind == "condition":
         return f"{cause.path}: a comparison of sizes; each of its outcomes is a graph of its own"
+    if cause.kind == "read" and ":" not in cause.where:  # read behind the body
+        return f"the lists and dicts that {account.name} ({account.place}) fills or returns: keep tensors in them, not numbers"
     if cause.kind == "read":
         return (
             f"{cause.where}: Python needs the number itself there; keep the computation in tensors "
@@ -49,7 +53,7 @@ def _of_event(cause: Cause, account: Account) -> str:
             "arguments too"
         )
     if cause.kind == "once":
-        return "the line above: do that once before the first call, or outside of the function"
+        return _of_once(cause.values[0])
     if cause.kind == "evicted":
         return "how many signatures are live, in tracehost.report()"
     if cause.kind == "unnamed":
@@ -57,6 +61,16 @@ def _of_event(cause: Cause, account: Account) -> str:
     if cause.kind == "cleared":
         return f"the calls of clear(); the calls{cause.place} differ in their arguments too"
     return f"the arguments{cause.place}: keep their objects alive between the calls"
+
+
+def _of_once(reason: str) -> str:
+    found = re.search(r" at (\S+:\d+)", reason)
+    where = found[1] if found else "the cause above"
+    if "calls print()" in reason:
+        return (
+            f"{where}: write tracehost.print() in place of print(); each run of the graph calls it"
+        )
+    return f"{where}: do that once before the first call, or outside of the function"
 
 
 def _of_guard(cause: Cause) -> str:

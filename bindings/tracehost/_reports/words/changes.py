@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .calls import passes
 from .causes import Cause, quoted
 from .numbers import Numbers, are_numbers
 from .records import Account
@@ -15,18 +16,20 @@ def changed(cause: Cause, account: Account, numbers: Numbers) -> str:
     """What calls pass for an argument, or keep in a slot, so that the cause does not come again. Empty: nothing is known."""
     path = cause.path
     if cause.kind == "dtype":
-        return f"{_passed(cause, f'{{0}}.to(torch.{cause.values[0]})')}: results are then those of {cause.values[0]}"
+        return f"{_passed(account, cause, f'{{0}}.to(torch.{cause.values[0]})')}: results are then those of {cause.values[0]}"
     if cause.kind == "device":
         device = next((one for one in cause.values if one != "cpu"), cause.values[0])
-        return _passed(cause, f"{{0}}.to('{device}')")
+        return _passed(account, cause, f"{{0}}.to('{device}')")
     if cause.kind == "requires_grad" and set(cause.values) <= {"True", "False"}:
-        return _passed(cause, "{0}.detach()") + ": where no gradient is needed"
+        return _passed(account, cause, "{0}.detach()") + ": where no gradient is needed"
     if cause.kind == "subclass":
-        return _passed(cause, "{0}.as_subclass(torch.Tensor)")
+        return _passed(account, cause, "{0}.as_subclass(torch.Tensor)")
     if cause.kind == "layout":
-        return _layout(cause)
+        return _layout(account, cause)
     if cause.kind == "alias":
-        return f"pass {path}.clone() for {quoted(path)} where it is the same tensor as another argument"
+        return (
+            f"{passes(account, path, '{0}.clone()')}, which is the same tensor as another argument"
+        )
     if cause.kind == "object" and len(cause.values) == 1 and not _is_exchangeable(cause, account):
         return f"create {quoted(path)} once, outside the loop, and pass the same object"
     if cause.kind == "guard" and are_numbers(cause.values):
@@ -36,10 +39,10 @@ def changed(cause: Cause, account: Account, numbers: Numbers) -> str:
     return ""
 
 
-def _layout(cause: Cause) -> str:
+def _layout(account: Account, cause: Cause) -> str:
     for word, pattern in _LAYOUTS.items():
         if any(word in value for value in cause.values):
-            return _passed(cause, pattern)
+            return _passed(account, cause, pattern)
     return ""
 
 
@@ -56,12 +59,12 @@ def _slot(cause: Cause, numbers: Numbers) -> str:
     if not tensor or numbers.use(slot) != Use.ARITHMETIC:
         return ""
     return (
-        f"keep {tensor} in {quoted(slot)}, and change it by {slot}.fill_(...): "
+        f"keep {tensor.format(slot)} in {quoted(slot)}, and change it by {slot}.fill_(...): "
         "a tensor's value is not part of the signature"
     )
 
 
-def padded(causes: list[Cause], first: int) -> tuple[str, list[int]]:
+def padded(account: Account, causes: list[Cause], first: int) -> tuple[str, list[int]]:
     """The text for all dimensions of an argument that changed, and the indices of these causes."""
     cause = causes[first]
     covers, sizes = [], {}
@@ -69,10 +72,8 @@ def padded(causes: list[Cause], first: int) -> tuple[str, list[int]]:
         if other.kind == "shape" and other.paths == cause.paths and index >= first:
             covers.append(index)
             sizes[other.dimension] = max(int(value) for value in other.values)
-    pads = [_padded(p, r, sizes) for p, r in zip(cause.paths, cause.ranks, strict=True)]
-    texts = [
-        f"pass {pad} for {quoted(path)}" for pad, path in zip(pads[:2], cause.paths, strict=False)
-    ]
+    pads = [_padded(rank, sizes) for rank in cause.ranks]
+    texts = [passes(account, path, pad) for pad, path in zip(pads[:2], cause.paths, strict=False)]
     more = ", and so on" if len(pads) > 2 else ""
     is_odd = len(sizes) == 1 and cause.dimension == 0 and len(cause.values) == 2
     drop = "drop the odd last batch, DataLoader(..., drop_last=True), or " if is_odd else ""
@@ -101,20 +102,20 @@ def _context(cause: Cause, account: Account) -> str:
     return f"call {account.name} under one {field}: {manager} around all its calls or around none"
 
 
-def _passed(cause: Cause, pattern: str) -> str:
-    """`pass x.to(torch.float32) for 'x'`, for each argument."""
-    texts = [f"pass {pattern.format(path)} for {quoted(path)}" for path in cause.paths[:2]]
+def _passed(account: Account, cause: Cause, pattern: str) -> str:
+    """`pass x.to(torch.float32) for 'x' at train.py:40`, for each argument."""
+    texts = [passes(account, path, pattern) for path in cause.paths[:2]]
     return ", and ".join(texts) + (", and so on" if len(cause.paths) > 2 else "")
 
 
-def _padded(path: str, rank: int, sizes: dict[int, int]) -> str:
-    """F.pad counts its pairs from the last dimension back."""
+def _padded(rank: int, sizes: dict[int, int]) -> str:
+    """`{0}` is the tensor. F.pad counts its pairs from the last dimension back."""
     rank = max(rank, max(sizes) + 1)
     pairs = [
-        f"0, {sizes[d]} - {path}.shape[{d}]" if d in sizes else "0, 0"
+        f"0, {sizes[d]} - {{0}}.shape[{d}]" if d in sizes else "0, 0"
         for d in range(rank - 1, min(sizes) - 1, -1)
     ]
-    return f"torch.nn.functional.pad({path}, ({', '.join(pairs)}))"
+    return f"torch.nn.functional.pad({{0}}, ({', '.join(pairs)}))"
 
 
 def root(path: str) -> str:

@@ -13,7 +13,7 @@ NUMBERS = ("int", "float")
 
 @dataclass
 class Declared:
-    text: str = ""  # `[TensorSpec([32, None], torch.float32), TensorSpec([], torch.int64)]`
+    text: str = ""  # `[tracehost.TensorSpec([32, None], torch.float32)]`
     numbers: set[str] = field(default_factory=set)  # paths of numbers that it makes tensors
 
 
@@ -200,4 +200,4 @@ def _key(places: _Places) -> str:
 
 
 def _spec(sizes: str, dtype: str) -> str:
-    return f"TensorSpec({sizes}, torch.{dtype})"
+    return f"tracehost.TensorSpec({sizes}, torch.{dtype})"

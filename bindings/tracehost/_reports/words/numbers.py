@@ -82,12 +82,12 @@ class Numbers:
         return "" if large else "float32"
 
     def tensor(self, path: str, values: list[str]) -> str:
-        """`torch.tensor(lr)`: the number at the path as a tensor; empty: it can be none."""
+        """`torch.tensor({0})`: the number at the path, {0}, as a tensor; empty: it can be none."""
         floats = [value for value in values if not value.lstrip("-").isdigit()]
         dtype = self.dtype(path, bool(floats), values)
         if not dtype:
             return ""
-        number = path if len(floats) in (0, len(values)) else f"float({path})"
+        number = "{0}" if len(floats) in (0, len(values)) else "float({0})"
         return f"torch.tensor({number}{', dtype=torch.float64' if dtype == 'float64' else ''})"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from .causes import Cause, quoted
+from .calls import passes
+from .causes import Cause
 from .changes import changed, padded, root
 from .declared import Declared, declare
 from .numbers import Numbers, are_numbers, varies_as_number
@@ -156,14 +157,12 @@ class Remedies:
         if self.is_unread(cause):
             return self._unread(cause)
         if cause.kind == "shape":
-            text, covers = padded(self._causes, index)
+            text, covers = padded(self._account, self._causes, index)
             return Remedy(text, covers, "pad")
         if varies_as_number(cause):
             return self._number(cause)
         if cause.kind == "type" and set(cause.values) == {"list", "tuple"}:
-            given = f"tuple({cause.path})"
-            text = f"pass {given} for {quoted(cause.path)}"
-            return Remedy(text, [index], passes={cause.path: given})
+            return self._passing(cause.path, "tuple({0})", [index])
         return Remedy(changed(cause, account, self.numbers), [index])
 
     def _unread(self, cause: Cause) -> Remedy:
@@ -173,8 +172,11 @@ class Remedies:
             for index, other in enumerate(self._causes)
             if other.differs and self.is_unread(other) and root(other.path) == name
         ]
-        text = f"pass None for {quoted(name)}: the body never reads it"
-        return Remedy(text, covers, passes={name: "None"})
+        return self._passing(name, "None", covers, ": the body never reads it")
+
+    def _passing(self, path: str, pattern: str, covers: list[int], more: str = "") -> Remedy:
+        text = passes(self._account, path, pattern) + more
+        return Remedy(text, covers, passes={path: pattern.format(path)})
 
     def _number(self, cause: Cause) -> Remedy:
         """One for the value and the type of a number."""
@@ -194,15 +196,14 @@ class Remedies:
             return Remedy("", covers)
         if any("Tensor" in self._causes[index].values for index in covers):
             tensor = tensor.replace("tensor(", "as_tensor(", 1)  # some calls pass one
-        text = f"pass {tensor} for {quoted(cause.path)}"
         if self.numbers.use(cause.path) != Use.COUNT:
-            text = f"{text}: a tensor's value is not part of the signature"
-            return Remedy(text, covers, passes={cause.path: tensor})
+            more = ": a tensor's value is not part of the signature"
+            return self._passing(cause.path, tensor, covers, more)
         if not cause.path.isidentifier():
             return Remedy("", covers)
         begins = f"{cause.path} = int({cause.path})"
-        text = f"{text}, and begin the body with {begins}"
-        return Remedy(text, covers, passes={cause.path: tensor}, begins=begins)
+        made = self._passing(cause.path, tensor, covers, f", and begin the body with {begins}")
+        return replace(made, begins=begins)
 
 
 def power_of_two(least: int) -> int:

@@ -31,6 +31,10 @@ def reset() -> None:
     _named.clear()
 
 
+def has_warned(known: Account) -> bool:
+    return (known.definition or known.name) in _named
+
+
 def worded(due: dict[str, Any]) -> tuple[str, bool] | None:
     """The text of a warning that is due, and whether it is shown. None: there is nothing to say.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -60,12 +61,34 @@ class ImpureBody(ImpureSide):
     """The same of a loop's body outside of such sides."""
 
 
+class Outcome(enum.Enum):
+    """How an attempt to stage a loop ended."""
+
+    STAGED = enum.auto()
+    PLAIN = enum.auto()  # the loop is unsupported, and the function continues without a trace
+    UNROLL = enum.auto()  # Python runs the loop, and the graph checks each condition
+    PEEL = enum.auto()  # the first iteration is to be run before the loop
+
+
 class StagedLoop(Carrying):
     """One loop, over its attempts. `unrolls`: it may end with Unroll."""
 
     unrolls = False
 
-    def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
+    def run(
+        self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
+    ) -> Outcome:
+        """No exception is left that would be the context of an error in the code that runs next."""
+        try:
+            return Outcome.STAGED if self._attempted(bounds, iteration) else Outcome.PLAIN
+        except Unroll:
+            return Outcome.UNROLL
+        except Peel:
+            return Outcome.PEEL
+
+    def _attempted(
+        self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
+    ) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         try:
             return bool(unobserved(blocks.run, self, self._run, bounds, iteration))
@@ -134,6 +157,7 @@ class StagedLoop(Carrying):
                     raise
 
             grows, peel = None, False
+            ended: Unroll | ImpureSide | None = None
             stores = BlockStores()
             try:
                 try:
@@ -162,17 +186,7 @@ class StagedLoop(Carrying):
             except Grows as found:  # of a loop or branch inside
                 grows = found
             except (Unroll, ImpureSide) as found:
-                bodies.growing = None
-                self.set_state(tuple(self.before))
-                stores.drop()
-                loop.discard()
-                met.leave_out()
-                forget_unknown_texts(texts)
-                self._undo(converted, taken)
-                if isinstance(found, ImpureSide) and not self.unrolls:
-                    self._reject_impure(found)
-                forgive_rejection()
-                raise Unroll from None
+                ended = found
             except Exception as error:
                 if without_data() or not abandons() or is_interrupt(error):
                     raise
@@ -182,11 +196,19 @@ class StagedLoop(Carrying):
                     made.cell.cell_contents = list(made.items)
                 self.containers.restore()
                 return False
+            if ended is not None:
+                bodies.growing = None
             self.set_state(tuple(self.before))
             stores.drop()
             loop.discard()
             met.leave_out()
             forget_unknown_texts(texts)
+            if ended is not None:
+                self._undo(converted, taken)
+                if isinstance(ended, ImpureSide) and not self.unrolls:
+                    self._reject_impure(ended)
+                forgive_rejection()
+                raise Unroll
             if grows is not None and bodies.under_way:
                 raise grows  # the loop around needs it, too
             bodies.growing = None

@@ -255,7 +255,8 @@ class _If:
             self._run_fake(side, stores)
             return True
         except _CannotStage as failed:
-            return self._without(side, failed.error)
+            error = failed.error
+        return self._without(side, error)  # no exception is the context of what this raises
 
     def _run_fake(self, side: int, stores: BlockStores) -> None:
         texts, taken = unknown_texts(), numbers_taken()

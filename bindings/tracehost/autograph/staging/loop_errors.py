@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import torch
 from torch.utils import _pytree
 
 from ..conversion.undefined import RETURN_VALUE
@@ -23,7 +24,7 @@ class LoopErrors:
         reject(
             f"{shown} can't be carried from one iteration of the {self.what} at {self.where} to the next: {why}, "
             f"from {kind(before)} to {kind(now)}. The condition or the iterable is a tensor, so one body has to "
-            f"do for all iterations.{_cure(before, now)}"
+            f"do for all iterations.{self._cure(name, before, now)}"
         )
 
     def shape(self, variable: int, old: list[int], new: list[int], shape: list[Any]) -> NoReturn:
@@ -68,6 +69,23 @@ class LoopErrors:
             "behind the loop."
         )
 
+    def _cure(self, name: str, before: Any, now: Any) -> str:
+        if before is None:
+            return f" Give it {_made_of(now)} before the loop."
+        if bool in (type_of(before), type_of(now)):
+            return " Give it one type before the loop and at the end of the body: int(...) or bool(...)."
+        if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
+            return self._convert(name, before.dtype, now.dtype)
+        return ""
+
+    def _convert(self, name: str, before: torch.dtype, now: torch.dtype) -> str:
+        if self.what not in ("while", "for") or name == RETURN_VALUE:
+            return f" Return it as {before} in each iteration, by to({before})."
+        at_the_end = f"write {name} = {name}.to({before}) at the end of the body."
+        if torch.promote_types(before, now) != now:  # an op would not: the body converts it
+            return f" W{at_the_end[1:]}"
+        return f" Write {name} = {name}.to({now}) before the loop. If the body itself converts it, {at_the_end}"
+
     def only_inside(self, name: str) -> str:
         if name == RETURN_VALUE:
             return (
@@ -78,18 +96,6 @@ class LoopErrors:
             f"'{name}' is assigned only in the {self.what} at {self.where}, which may have no "
             "iteration; give it a value before it."
         )
-
-
-def _cure(before: Any, now: Any) -> str:
-    if before is None:
-        return f" Give it {_made_of(now)} before the loop."
-    if bool in (type_of(before), type_of(now)):
-        return (
-            " Give it one type before the loop and at the end of the body: int(...) or bool(...)."
-        )
-    if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
-        return f" Convert it to {now.dtype} before the loop, or back at the end of the body."
-    return ""
 
 
 def _made_of(value: Any) -> str:

@@ -23,9 +23,9 @@ from ..._tracehost import (
     traces_reads,
     without_data,
 )
-from .attempts import StagedLoop, Unroll
+from .attempts import Outcome, StagedLoop
 from .branches import check_condition, checked, stage
-from .carried import GetState, Peel, SetState
+from .carried import GetState, SetState
 from .conditions import truth_tensor
 from .iterables import Staged, least, staged
 from .join import THEN, Thunk
@@ -82,13 +82,13 @@ def staged_while(
     maximum = _maximum(options)
     count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
     loop.unrolls = what == "while" and most < 0 and count is None and loop.may_unroll()
-    try:
-        if loop.run((count, first, most), iteration):
-            return True
-    except Unroll:
+    outcome = loop.run((count, first, most), iteration)
+    if outcome == Outcome.STAGED:
+        return True
+    if outcome == Outcome.UNROLL:
         _run_checked(first, test, body)
         return True
-    except Peel:
+    if outcome == Outcome.PEEL:
         if checked(first) != THEN:
             return True
         body()
@@ -140,17 +140,12 @@ def for_stmt(
         bounds = (
             (_rest(count, done), first, -1) if is_tensor(count) else (None, first, count - done)
         )
-        try:
-            if not loop.run(bounds, _iteration(items, done, extra_test, body)):
-                _run_plain(items, done, maximum, extra_test, body)
-            return
-        except Unroll:
+        outcome = loop.run(bounds, _iteration(items, done, extra_test, body))
+        if outcome in (Outcome.UNROLL, Outcome.PLAIN):
             _run_plain(items, done, maximum, extra_test, body)
+        if outcome != Outcome.PEEL or (asks and not _has_next(count, done, first)):
             return
-        except Peel:
-            if asks and not _has_next(count, done, first):
-                return
-            body(items.first(done))
+        body(items.first(done))
         done += 1
         another = True if extra_test is None else extra_test()
         if (not is_tensor(count) and done == count) or not (is_traced(another) or another):
