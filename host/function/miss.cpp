@@ -268,7 +268,10 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
       slots, dynamic, body.session().frontend(),
       [&] {
         result = body.session().run();
-        return result.tensors;
+        auto recorded = result.tensors;
+        for (at::Tensor &t : result.tensors)
+          t = trace::in_eager(std::move(t)); // validation compares with these
+        return recorded;
       },
       originals ? &*originals : nullptr, &outcomes);
   for (const trace::SpecializedDimension &p : traced.specialized) {

@@ -83,8 +83,10 @@ std::int64_t version_of(const at::Tensor &t) {
 
 void check(const EngineCall &call) {
   if (in_block())
-    reject_here("backward() or autograd.grad() in a branch or loop that is staged,",
-                "Compute the loss there, and the gradients after it.");
+    reject(Rejection::staging,
+           fmt::format("backward() or autograd.grad() in a branch or loop that is staged, at {}. "
+                       "Compute the loss there, and the gradients after it.",
+                       text(current->here())));
   if (without_data())
     reject_here("backward() or autograd.grad() in a trace without example data "
                 "(get_concrete_function, warm_up),",
@@ -256,12 +258,13 @@ void read_grad(const at::Tensor &t) {
     trace.dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
-  const bool is_new = trace.gradients.read(t);
-  const at::Tensor &grad = grad_of(t);
+  const at::Tensor owner = in_eager(t);
+  const bool is_new = trace.gradients.read(owner);
+  const at::Tensor &grad = grad_of(owner);
   if (!grad.defined()) {
     if (trace.gradients.runs())
       record_op("tracehost::expect_no_grad", {value}, 0);
-  } else if (grad_state(t) == GradState::other) {
+  } else if (grad_state(owner) == GradState::other) {
     reject_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
                             "than its tensor ({}),",
                             TensorMeta::of(grad).text()),
@@ -270,10 +273,10 @@ void read_grad(const at::Tensor &t) {
     check_reached_by_grad_alone(trace, grad);
     jit::Value *requires_grad = state->graph->insertConstant(grad.requires_grad());
     jit::Node *node = record_op("tracehost::read_grad", {value, requires_grad});
-    if (!trace.gradients.is_sure(t))
+    if (!trace.gradients.is_sure(owner))
       trace.inputs.note_memory(grad);
     state->setValue(grad, node->output());
-    trace.gradients.is_known(t);
+    trace.gradients.is_known(owner);
     if (trace.value_sizes.has(value))
       trace.value_sizes.note(node->output());
     if (trace.dynamic_sizes)
@@ -283,14 +286,15 @@ void read_grad(const at::Tensor &t) {
 
 void written_grad(const at::Tensor &t) {
   Trace &trace = *current;
-  const at::Tensor &grad = grad_of(t);
+  const at::Tensor owner = in_eager(t);
+  const at::Tensor &grad = grad_of(owner);
   trace.prepare_inputs(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
   if (shapes::is_fake_tensor(t))
     trace.effects.note("a .grad that is set");
   else
-    trace.effects.saves.grad(*state->graph, t, state->getValue(t));
-  trace.gradients.wrote(t);
+    trace.effects.saves.grad(*state->graph, owner, state->getValue(t));
+  trace.gradients.wrote(owner);
   jit::Value *to =
       grad.defined() ? state->getValue(grad) : state->graph->insertConstant(c10::IValue());
   record_op("tracehost::set_grad", {state->getValue(t), to}, 0);

@@ -119,10 +119,12 @@ PyObject *nbytes_property(PyObject *original, const char *name, PyObject *tensor
 /// checks that it is as in this call. Returns what eager has in place of the tensor.
 Owned recorded_in_eager(PyObject *tensor, const char *name) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
-  if (!trace::recording() || !trace::records_by_block(t))
+  if (!trace::recording())
     return Owned(Py_NewRef(tensor));
-  trace::need_number(trace::read_requires_grad(t), name);
-  trace::need_number(trace::read_is_leaf(t), name);
+  if (trace::records_by_block(t)) {
+    trace::need_number(trace::read_requires_grad(t), name);
+    trace::need_number(trace::read_is_leaf(t), name);
+  }
   return Owned(THPVariable_Wrap(trace::in_eager(t)));
 }
 
@@ -258,7 +260,8 @@ PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, 
       trace::check_grad_of_block(THPVariable_Unpack(value));
     trace::meet(t);
   }
-  Owned result(plain_property(original, name, tensor, value));
+  const Owned eager(THPVariable_Wrap(trace::in_eager(t)));
+  Owned result(plain_property(original, name, eager.get(), value));
   if (!result)
     return nullptr;
   if (value)
@@ -270,7 +273,10 @@ PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, 
 
 PyObject *retain_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                              PyObject *kwnames) {
-  PyObject *done = plain_method(original, name, args, nargsf, kwnames);
+  const Owned eager(THPVariable_Wrap(trace::in_eager(THPVariable_Unpack(args[0]))));
+  PyObject *self = eager.get();
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  PyObject *done = plain_method(original, name, alone ? &self : args, nargsf, kwnames);
   if (done)
     trace::retained_grad(THPVariable_Unpack(args[0]));
   return done;
@@ -349,20 +355,20 @@ void install_tensor_patches() {
     forward_method(type, name, memory_method);
   for (const char *name : {"register_hook", "register_post_accumulate_grad_hook"})
     forward_method(type, name, unrecorded_method);
-  forward_method(type, "retain_grad", retain_grad_method);
+  forward_object_method(type, "retain_grad", retain_grad_method);
   forward_method(type, "requires_grad_", requires_grad_method);
   forward_method(type, "__repr__", repr_method);
   forward_method(type, "__format__", format_method);
 
   forward_property(type, "shape", shape_property);
-  for (const char *name : {"is_leaf", "grad_fn"})
-    forward_property(type, name, leaf_property);
+  for (const char *name : {"is_leaf", "grad_fn", "retains_grad"})
+    forward_object_property(type, name, leaf_property);
   forward_property(type, "nbytes", nbytes_property);
   forward_property(type, "_version", version_property);
   forward_property(type, "requires_grad", requires_grad_property);
   forward_property(type, "data", data_property);
   for (const char *name : {"grad", "_grad"})
-    forward_property(type, name, grad_property);
+    forward_object_property(type, name, grad_property);
 
   install_layout_patches();
   original_size_repr = std::exchange(THPSizeType.tp_repr, size_repr);

@@ -127,6 +127,72 @@ def attribute_in_a_loop(x):
     return y.tag
 
 
+@traces(1)
+def gradient_of_a_leaf_of_a_loop(x):
+    y = x.detach().requires_grad_()
+    for i in range(x.abs().max().long() - 7):
+        y = (y * W + i).detach().requires_grad_()
+    (y * y).sum().backward()
+    return y.grad, y.is_leaf, y.grad_fn
+
+
+@traces(1)
+def gradient_set_behind_a_loop(x):
+    y = x.detach().clone().requires_grad_()
+    for _ in range(x.abs().max().long() - 7):
+        y = (y * 2).detach().requires_grad_()
+    y.grad = torch.ones(3)
+    y.sum().backward()
+    return y.grad
+
+
+@traces(2)
+def gradient_of_a_leaf_of_a_side(x):
+    y = x.detach().requires_grad_()
+    if x.sum() > 0:
+        y = (y * 2).detach().requires_grad_()
+    y.pow(2).sum().backward()
+    return y.grad, y.is_leaf
+
+
+@traces(1)
+def retained_behind_a_side(x):
+    y = x * W
+    if x.sum() > 0:
+        y = y * 2
+    y.retain_grad()
+    gradient = torch.autograd.grad(y.pow(2).sum(), y)
+    return y, y.grad, y.retains_grad, gradient
+
+
+@traces(2)
+def retained_behind_a_loop_of_a_leaf(x):
+    y = x.detach().requires_grad_()
+    for i in range((x.sum() > 0).long() * 2):
+        y = y * W + i
+    y.retain_grad()
+    (y * y).sum().backward()
+    return y.grad
+
+
+@traces(1)
+def a_changed_leaf_of_a_loop(x):
+    y = x.detach().clone().requires_grad_()
+    for _ in range(x.abs().max().long() - 7):
+        y = (y * 2).detach().requires_grad_()
+    with torch.no_grad():
+        y.add_(1)
+    (y * y).sum().backward()
+    return y, y.grad
+
+
+@traces(2)
+def checked_behind_requires_grad(x):
+    y = x.detach().requires_grad_()
+    loss = (y * y).sum()
+    return y * {243: 2}.get(int(loss.item() * x[0].sign()), 3)
+
+
 @pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 @pytest.mark.parametrize("body", TRACES, ids=lambda body: body.__name__)
 @pytest.mark.parametrize("first", [1.0, -1.0])
@@ -195,6 +261,18 @@ def test_identity_is_an_error(body):
         str(raised.value),
     )
     assert int(re.search(r":(\d+)", str(raised.value))[1]) > line
+
+
+@pytest.mark.parametrize("name", ["_is_view()", "_base"])
+def test_being_a_view_is_an_error(name):
+    def body(x):
+        y = x * 1
+        if x.sum() > 0:
+            y = y[:1]
+        return y._is_view() if name == "_is_view()" else y._base
+
+    with pytest.raises(tracehost.ValueReadError, match=r"test_facts_behind_blocks\.py:\d+"):
+        tracehost.function(body)(torch.ones(3))
 
 
 def test_identity_by_the_remedy():

@@ -22,7 +22,7 @@ from .containers import Containers
 from .identity import Key, is_rebound, kept, keys_of, shared, spans
 from .join import State
 from .loop_errors import LoopErrors
-from .options import LoopOptions
+from .options import NO_OPTIONS, LoopOptions
 from .state import (
     Parts,
     Poison,
@@ -76,7 +76,9 @@ class _Carried:
 
 
 class Carrying:
-    """What one loop carries, as far as the attempts to stage it have found."""
+    """What one loop carries, as far as the attempts to stage it have found. `unrolls`: Python may run it instead."""
+
+    unrolls = False
 
     def __init__(
         self,
@@ -264,6 +266,8 @@ class Carrying:
         if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
             self.missing[v] = parts
             raise Retry
+        if name == RETURN_VALUE:  # a text, say: iterations that do not return have none
+            self.conditional.add(v)
         self.local[v] = self.errors.only_inside(name)
         if name in self.read_early:
             self._peel()
@@ -276,6 +280,13 @@ class Carrying:
     def _reject_change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
         self._peel()
         self.errors.change(name, before, now, why)
+
+    def _becomes_tensor(self, name: str, before: Any, now: Any) -> None:
+        """Where an iteration may leave the number, a call that never makes it a tensor returns the number."""
+        self._peel()
+        if self.unrolls and self.options is NO_OPTIONS:
+            self.changes_kind = True
+            self._reject_change(name, before, now, "it becomes a tensor")
 
     def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
         name = self.names[c.variable]
@@ -295,6 +306,7 @@ class Carrying:
                 raise Retry
             now = promoted(now, c.dtype, before.device)
         if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
+            self._becomes_tensor(name, first, now)
             self.tensors[c.variable, c.leaf] = now.dtype, now.device
             raise Retry
         if now.dtype != c.dtype:

@@ -16,7 +16,6 @@ from .state import (
     Poison,
     as_number,
     common_dtype,
-    dtype_of,
     have_one_type,
     is_marked,
     is_number,
@@ -27,6 +26,7 @@ from .state import (
     promoted,
     same,
     take_apart,
+    type_of,
     zeros_like,
 )
 from .stores import BlockStores
@@ -34,6 +34,11 @@ from .stores import BlockStores
 Thunk = Callable[[], Any]
 State = tuple[Any, ...]
 THEN, ELSE = 0, 1
+
+# What to write instead, where a variable can't be joined.
+_ONE_KIND = "Give it one kind, dtype and number of dimensions in both."
+_COPY = "Write list(...) or dict(...) of it in both: a graph makes a new one."
+_NUMBER = "A graph chooses between tensors and numbers: keep an int or a bool in its place."
 
 
 class Outcome:
@@ -188,9 +193,9 @@ class Join:
             )
         parts, others = then.parts[v], other.parts[v]
         if parts.spec != others.spec:
-            return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
+            return self._differs(name, f"it is {_sized(a)} in one and {_sized(b)} in the other")
         if why := self._differ_in_identity(v, parts, others):
-            return self._differs(name, why)
+            return self._differs(name, why, _COPY)
         dtypes = []
         for x, y in zip(parts.leaves, others.leaves):
             try:
@@ -200,7 +205,8 @@ class Join:
                     raise
                 dtype = str(error)
             if isinstance(dtype, str):
-                return self._differs(name, dtype)
+                joins = all(is_tensor(z) or is_number(z) for z in (x, y))
+                return self._differs(name, dtype, _ONE_KIND if joins else _NUMBER)
             dtypes.append(dtype)
         return dtypes
 
@@ -219,11 +225,11 @@ class Join:
                 return "it is a list or dict from before the block in one and another in the other"
         return ""
 
-    def _differs(self, name: str, why: str) -> Any:
+    def _differs(self, name: str, why: str, cure: str = _ONE_KIND) -> Any:
         shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
         message = (
             f"{shown} differs between the branches of the {self._what} at {self._where}, whose condition is a "
-            f"tensor: {why}. Give it one kind, dtype and number of dimensions in both."
+            f"tensor: {why}. {cure}"
         )
         return self._poison(name, message)
 
@@ -241,7 +247,7 @@ class Join:
             return both
         dtype = common_dtype(x, y)
         if self._strict and dtype is not None and _differ_in_type(x, y):
-            raise TypesDiffer(f"leaves a number of another type than the other side: {both}")
+            raise TypesDiffer(f"leaves a value of another type than the other side: {both}")
         if dtype is None or not have_one_type(x, y):
             return f"{both} (dtypes differ)"
         a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
@@ -310,6 +316,12 @@ class _Value:
         self.value = value
 
 
+def _sized(value: Any) -> str:
+    """`a list of length 2`"""
+    sized = isinstance(value, (tuple, *MUTABLE)) and not hasattr(value, "_fields")
+    return f"{kind(value)} of length {len(value)}" if sized else kind(value)
+
+
 def _others(containers: Sequence[Any]) -> list[Any]:
     """Stand for new containers: those of one object for one."""
     others: dict[int, Any] = {}
@@ -321,8 +333,5 @@ def _needs(leaf: Any, dtype: torch.dtype) -> bool:
 
 
 def _differ_in_type(x: Any, y: Any) -> bool:
-    """Whether both are numbers to the user: a bool, an int and a float are three things to Python."""
-    if not all(is_number(z) or is_marked(z) for z in (x, y)):
-        return False
-    a, b = (dtype_of(z) if is_number(z) else z.dtype for z in (x, y))
-    return a != b
+    """A bool, an int, a float and a tensor are four things to Python."""
+    return type_of(x) is not type_of(y)

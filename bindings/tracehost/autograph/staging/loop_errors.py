@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import torch
 from torch.utils import _pytree
 
 from ..conversion.undefined import RETURN_VALUE
-from .state import is_tensor, kind, type_of
+from .state import CONTAINERS, is_tensor, kind, type_of
 from .stores import BlockStores
 from .where import reject
+
+_CARRIED = (torch.Tensor, int, float, *CONTAINERS)
 
 
 class LoopErrors:
@@ -89,6 +92,8 @@ def _cure(before: Any, now: Any) -> str:
         )
     if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
         return f" Convert it to {now.dtype} before the loop, or back at the end of the body."
+    if not isinstance(now, _CARRIED) and type(before) is type(now):
+        return " A graph carries tensors and numbers: keep an int or a bool in its place."
     return ""
 
 
