@@ -4,6 +4,7 @@
 #include "program/numbers.h"
 #include "signature/generalize.h"
 #include "trace/modes.h"
+#include "trace/gradients.h"
 #include "trace/tracer.h"
 
 #include <c10/util/ScopeExit.h>
@@ -270,7 +271,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
         result = body.session().run();
         auto recorded = result.tensors;
         for (at::Tensor &t : result.tensors)
-          t = trace::in_eager(std::move(t)); // validation compares with these
+          t = trace::owner_of_grad(t); // validation compares their .grad, too
         return recorded;
       },
       originals ? &*originals : nullptr, &outcomes);

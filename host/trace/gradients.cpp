@@ -249,6 +249,11 @@ static void check_reached_by_grad_alone(Trace &trace, const at::Tensor &grad) {
                 "Use it by one way only.");
 }
 
+at::Tensor owner_of_grad(const at::Tensor &t) {
+  at::Tensor eager = in_eager(t);
+  return eager.is_leaf() ? eager : t;
+}
+
 void read_grad(const at::Tensor &t) {
   Trace &trace = *current;
   trace.inputs.know(t);
@@ -258,7 +263,7 @@ void read_grad(const at::Tensor &t) {
     trace.dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
-  const at::Tensor owner = in_eager(t);
+  const at::Tensor owner = owner_of_grad(t);
   const bool is_new = trace.gradients.read(owner);
   const at::Tensor &grad = grad_of(owner);
   if (!grad.defined()) {
@@ -286,7 +291,7 @@ void read_grad(const at::Tensor &t) {
 
 void written_grad(const at::Tensor &t) {
   Trace &trace = *current;
-  const at::Tensor owner = in_eager(t);
+  const at::Tensor owner = owner_of_grad(t);
   const at::Tensor &grad = grad_of(owner);
   trace.prepare_inputs(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
@@ -301,12 +306,18 @@ void written_grad(const at::Tensor &t) {
 }
 
 void meet(const at::Tensor &t) { current->inputs.know(t); }
-void check_grad_of_block(const at::Tensor &grad) {
-  if (in_block() && shapes::is_fake_tensor(grad))
+void check_grad_is_set(const at::Tensor &t, const at::Tensor &grad) {
+  const bool of_block = in_block() && (shapes::is_fake_tensor(grad) ||
+                                       (current->blocks.on_fake_tensors() &&
+                                        !shapes::is_fake_tensor(t))); // which no attempt restores
+  if (of_block)
     reject(Rejection::staging,
            fmt::format("a .grad is set in a branch or loop that is staged, at {}. Change "
                        "it in place (p.grad.mul_(0.5)), or set it after the block.",
                        text(current->here())));
+  if (without_data() && !shapes::is_fake_tensor(t))
+    reject_here("a .grad is set in a trace without example data (get_concrete_function, warm_up),",
+                "Call the function once with such arguments instead.");
 }
 void retained_grad(const at::Tensor &t) { record_op("tracehost::retain_grad", {value_of(t)}, 0); }
 

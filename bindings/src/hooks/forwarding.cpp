@@ -6,6 +6,7 @@
 #include "base/object.h"
 #include "numbers/traced_number.h"
 #include "trace/eager_region.h"
+#include "trace/gradients.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -36,13 +37,12 @@ struct Property {
   bool of_object;
 };
 
-/// What eager has in place of `tensor`, in a body that continues without its trace: a result of a
-/// block is another object there.
-Owned in_eager(PyObject *tensor) {
+/// What has the `.grad` of `tensor`, in a body that continues without its trace.
+Owned owner_of_grad(PyObject *tensor) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
-  const at::Tensor eager = trace::in_eager(t);
-  const bool alike = eager.requires_grad() == t.requires_grad(); // else it was set since
-  return Owned(alike && !eager.is_same(t) ? THPVariable_Wrap(eager) : Py_NewRef(tensor));
+  const at::Tensor owner = trace::owner_of_grad(t);
+  const bool alike = owner.requires_grad() == t.requires_grad(); // else it was set since
+  return Owned(alike && !owner.is_same(t) ? THPVariable_Wrap(owner) : Py_NewRef(tensor));
 }
 
 /// A read of a traced tensor in an eager region is a read of the body. A size is specialized,
@@ -91,10 +91,10 @@ PyObject *call(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObje
   if (PyVectorcall_NARGS(nargsf) == 0) [[unlikely]]
     return PyObject_Vectorcall(m->original, args, nargsf, kwnames); // raises
   if (m->of_object && trace::abandoned()) [[unlikely]] {
-    const Owned eager = in_eager(args[0]);
+    const Owned owner = owner_of_grad(args[0]);
     std::vector<PyObject *> all(args, args + PyVectorcall_NARGS(nargsf) +
                                           (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-    all[0] = eager.get();
+    all[0] = owner.get();
     return plain(m->original, all.data(), static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)),
                  kwnames);
   }
@@ -134,7 +134,7 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
   if (!instance)
     return Py_NewRef(p->original); // as Tensor.shape gave before
   if (p->of_object && trace::abandoned()) [[unlikely]]
-    return original_property(p->original, in_eager(instance).get(), nullptr);
+    return original_property(p->original, owner_of_grad(instance).get(), nullptr);
   const auto plain = [&] {
     return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
   };
@@ -156,7 +156,7 @@ int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   }
   const auto set = Py_TYPE(p->original)->tp_descr_set;
   if (set && p->of_object && trace::abandoned()) [[unlikely]]
-    return set(p->original, in_eager(instance).get(), value);
+    return set(p->original, owner_of_grad(instance).get(), value);
   if (set)
     return set(p->original, instance, value);
   PyErr_Format(PyExc_AttributeError,

@@ -95,7 +95,7 @@ PyObject *offset_method(PyObject *original, const char *name, Args args, std::si
 
 /// Whether the result of a block is a view depends on which way a call takes.
 void check_view_read(const at::Tensor &t, const char *name) {
-  if (trace::recording() && !trace::in_eager(t).is_same(t))
+  if (trace::recording() && trace::is_of_block(t))
     trace::reject_read(t, std::string("Tensor.") + name);
   trace::check_memory_read(t, name);
 }

@@ -256,12 +256,12 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
 PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
   if (value) {
-    if (THPVariable_Check(value))
-      trace::check_grad_of_block(THPVariable_Unpack(value));
+    trace::check_grad_is_set(t, THPVariable_Check(value) ? THPVariable_Unpack(value)
+                                                         : at::Tensor());
     trace::meet(t);
   }
-  const Owned eager(THPVariable_Wrap(trace::in_eager(t)));
-  Owned result(plain_property(original, name, eager.get(), value));
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(t)));
+  Owned result(plain_property(original, name, owner.get(), value));
   if (!result)
     return nullptr;
   if (value)
@@ -271,15 +271,29 @@ PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, 
   return result.release();
 }
 
+/// The result of a block has the gradient in the trace, and what eager has in its place behind it.
 PyObject *retain_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                              PyObject *kwnames) {
-  const Owned eager(THPVariable_Wrap(trace::in_eager(THPVariable_Unpack(args[0]))));
-  PyObject *self = eager.get();
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  const at::Tensor eager = trace::in_eager(t);
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(t)));
+  PyObject *self = owner.get();
   const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
   PyObject *done = plain_method(original, name, alone ? &self : args, nargsf, kwnames);
-  if (done)
-    trace::retained_grad(THPVariable_Unpack(args[0]));
+  if (!done)
+    return nullptr;
+  eager.retain_grad();
+  trace::retained_grad(t);
   return done;
+}
+
+PyObject *retains_grad_property(PyObject *original, const char *name, PyObject *tensor,
+                                PyObject *value) {
+  const Owned asked = recorded_in_eager(tensor, name);
+  if (!asked)
+    return nullptr;
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(THPVariable_Unpack(tensor))));
+  return plain_property(original, name, owner.get(), value);
 }
 
 PyObject *described(PyObject *tensor) {
@@ -361,8 +375,9 @@ void install_tensor_patches() {
   forward_method(type, "__format__", format_method);
 
   forward_property(type, "shape", shape_property);
-  for (const char *name : {"is_leaf", "grad_fn", "retains_grad"})
+  for (const char *name : {"is_leaf", "grad_fn"})
     forward_object_property(type, name, leaf_property);
+  forward_object_property(type, "retains_grad", retains_grad_property);
   forward_property(type, "nbytes", nbytes_property);
   forward_property(type, "_version", version_property);
   forward_property(type, "requires_grad", requires_grad_property);

@@ -165,7 +165,7 @@ def retained_behind_a_side(x):
     return y, y.grad, y.retains_grad, gradient
 
 
-@traces(2)
+@traces(1)
 def retained_behind_a_loop_of_a_leaf(x):
     y = x.detach().requires_grad_()
     for i in range((x.sum() > 0).long() * 2):
@@ -264,15 +264,50 @@ def test_identity_is_an_error(body):
 
 
 @pytest.mark.parametrize("name", ["_is_view()", "_base"])
-def test_being_a_view_is_an_error(name):
+@pytest.mark.parametrize("side", [lambda y: y[:1], lambda y: y * 2])
+def test_being_a_view_is_an_error(name, side):
     def body(x):
         y = x * 1
         if x.sum() > 0:
-            y = y[:1]
+            y = side(y)
         return y._is_view() if name == "_is_view()" else y._base
 
     with pytest.raises(tracehost.ValueReadError, match=r"test_facts_behind_blocks\.py:\d+"):
         tracehost.function(body)(torch.ones(3))
+
+
+@pytest.mark.parametrize("first", [2, 0])
+def test_a_gradient_is_removed_in_a_loop_as_in_eager(first):
+    def body(w, n):
+        for _ in range(n):
+            w.grad = None
+        return w * 2
+
+    f = tracehost.function(body)
+    with assert_traces(f, 2):
+        for n in (first, 0, 1, 2, 0, 1):
+            w = torch.ones(3, requires_grad=True)
+            w.grad = torch.ones(3)
+            f(w, torch.tensor(n))
+            assert (w.grad is None) == (n > 0)
+
+
+def test_a_trace_from_specs_leaves_gradients_alone():
+    def in_a_loop(n):
+        for _ in range(n):
+            W.grad = None
+
+    def at_once(n):
+        W.grad = None
+
+    W.grad = given = torch.ones(3)
+    try:
+        for body in (in_a_loop, at_once):
+            with pytest.raises(tracehost.Error, match=r"a \.grad is set in a .*blocks\.py:\d+"):
+                tracehost.function(body).get_concrete_function(tracehost.TensorSpec([], torch.int64))
+            assert W.grad is given
+    finally:
+        W.grad = None
 
 
 def test_identity_by_the_remedy():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import tracehost
+from tracehost.testing import assert_traces
 
 PROGRAM = """
 import gc, json, locale, logging, os, pickle, queue, random, resource, shutil, signal, socket, subprocess, sys, tempfile
@@ -190,3 +191,27 @@ def test_bytes_and_arrays_of_a_side_that_is_not_taken():
         f(torch.full((2,), value))
         assert array.tolist() == [times, times]
         assert any(packed) == (times > 0)
+
+
+def of_a_packet(x):
+    if x.sum() > 0:
+        return torch.ops.aten.add(x, 1)
+    return torch.ops.aten.mul(x, 2)
+
+
+def of_an_overload(x):
+    return torch.ops.aten.add.Tensor(x, 1) if x.sum() > 0 else torch.ops.aten.mul.Tensor(x, 2)
+
+
+@pytest.mark.parametrize("body", [of_a_packet, of_an_overload])
+def test_an_operator_under_a_default_device_is_pure(body):
+    """The mode asks whether the operator is one of torch's factories, so for its hash."""
+    f = tracehost.function(body)
+    torch.set_default_device("cpu")
+    try:
+        with assert_traces(f, 1):
+            for sign in (1, -1, 1, -1):
+                x = torch.ones(3) * sign
+                assert torch.equal(f(x), body(x))
+    finally:
+        torch.set_default_device(None)

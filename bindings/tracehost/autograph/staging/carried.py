@@ -111,7 +111,7 @@ class Carrying:
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
         self.kept: dict[Key, bool] = {}  # containers: whether each iteration leaves the same object
-        self.changes_kind = False  # a variable is no tensor or number, and changes
+        self.changes_kind = False  # a variable is no tensor or number, and changes, or has no value
 
     def held(self) -> Iterator[Sequence[Any]]:
         """As Holder.held() (`identity.py`)."""
@@ -249,6 +249,7 @@ class Carrying:
             return
         if is_undefined(now):
             self._peel()
+            self.changes_kind = True
             if type(now) is Poison:
                 reject(now.message)
             self.errors.not_assigned(name)
