@@ -3,8 +3,8 @@
 #include "program/checks.h"
 #include "program/numbers.h"
 #include "signature/generalize.h"
-#include "trace/modes.h"
 #include "trace/gradients.h"
+#include "trace/modes.h"
 #include "trace/tracer.h"
 
 #include <c10/util/ScopeExit.h>

@@ -256,8 +256,8 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
 PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
   if (value) {
-    trace::check_grad_is_set(t, THPVariable_Check(value) ? THPVariable_Unpack(value)
-                                                         : at::Tensor());
+    trace::check_grad_is_set(t,
+                             THPVariable_Check(value) ? THPVariable_Unpack(value) : at::Tensor());
     trace::meet(t);
   }
   const Owned owner(THPVariable_Wrap(trace::owner_of_grad(t)));
