@@ -1,6 +1,7 @@
 """What a staged `if` or loop leaves: gradients, strides, attributes and identity follow from the way that a call takes."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -274,6 +275,45 @@ def test_being_a_view_is_an_error(name, side):
 
     with pytest.raises(tracehost.ValueReadError, match=r"test_facts_behind_blocks\.py:\d+"):
         tracehost.function(body)(torch.ones(3))
+
+
+def leaf_of_a_side(x, n, held):
+    w = x
+    if n > 0:
+        w = torch.zeros(3, requires_grad=True)
+    return w
+
+
+def leaf_of_a_loop(x, n, held):
+    w = [x]
+    for _ in range(n):
+        w[0] = torch.zeros(3, requires_grad=True)
+    return w
+
+
+def stored_leaf_of_a_side(x, n, held):
+    if n > 0:
+        held.w = torch.zeros(3, requires_grad=True)
+    return x
+
+
+def stored_leaf_of_a_loop(x, n, held):
+    for _ in range(n):
+        held.w = torch.zeros(3, requires_grad=True)
+    return x
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 0), (2, 0, 1)])
+@pytest.mark.parametrize(
+    "body", [leaf_of_a_side, leaf_of_a_loop, stored_leaf_of_a_side, stored_leaf_of_a_loop]
+)
+def test_a_new_leaf_that_no_op_of_the_block_meets(body, order):
+    f, traced, eager = tracehost.function(body), SimpleNamespace(), SimpleNamespace()
+    for n in order:
+        x = torch.ones(3), torch.tensor(n)
+        traced.w = eager.w = torch.full((3,), 4.0)
+        assert repr(f(*x, traced)) == repr(body(*x, eager))
+        assert repr(traced.w) == repr(eager.w)
 
 
 @pytest.mark.parametrize("first", [2, 0])
