@@ -63,6 +63,8 @@ class ImpureBody(ImpureSide):
 class StagedLoop(Carrying):
     """One loop, over its attempts. `unrolls`: it may end with Unroll."""
 
+    unrolls = False
+
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         try:

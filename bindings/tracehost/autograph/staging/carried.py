@@ -22,7 +22,7 @@ from .containers import Containers
 from .identity import Key, is_rebound, kept, keys_of, shared, spans
 from .join import State
 from .loop_errors import LoopErrors
-from .options import NO_OPTIONS, LoopOptions
+from .options import LoopOptions
 from .state import (
     Parts,
     Poison,
@@ -76,9 +76,7 @@ class _Carried:
 
 
 class Carrying:
-    """What one loop carries, as far as the attempts to stage it have found. `unrolls`: Python may run it instead."""
-
-    unrolls = False
+    """What one loop carries, as far as the attempts to stage it have found."""
 
     def __init__(
         self,
@@ -282,13 +280,6 @@ class Carrying:
         self._peel()
         self.errors.change(name, before, now, why)
 
-    def _becomes_tensor(self, name: str, before: Any, now: Any) -> None:
-        """Where an iteration may leave the number, a call that never makes it a tensor returns the number."""
-        self._peel()
-        if self.unrolls and self.options is NO_OPTIONS:
-            self.changes_kind = True
-            self._reject_change(name, before, now, "it becomes a tensor")
-
     def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
         name = self.names[c.variable]
         first = self.parts[c.variable].leaves[c.leaf]
@@ -307,7 +298,7 @@ class Carrying:
                 raise Retry
             now = promoted(now, c.dtype, before.device)
         if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
-            self._becomes_tensor(name, first, now)
+            self._peel()  # without an iteration it is the number
             self.tensors[c.variable, c.leaf] = now.dtype, now.device
             raise Retry
         if now.dtype != c.dtype:

@@ -16,6 +16,7 @@ from .state import (
     Poison,
     as_number,
     common_dtype,
+    dtype_of,
     have_one_type,
     is_marked,
     is_number,
@@ -26,7 +27,6 @@ from .state import (
     promoted,
     same,
     take_apart,
-    type_of,
     zeros_like,
 )
 from .stores import BlockStores
@@ -247,7 +247,7 @@ class Join:
             return both
         dtype = common_dtype(x, y)
         if self._strict and dtype is not None and _differ_in_type(x, y):
-            raise TypesDiffer(f"leaves a value of another type than the other side: {both}")
+            raise TypesDiffer(f"leaves a number of another type than the other side: {both}")
         if dtype is None or not have_one_type(x, y):
             return f"{both} (dtypes differ)"
         a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
@@ -333,5 +333,8 @@ def _needs(leaf: Any, dtype: torch.dtype) -> bool:
 
 
 def _differ_in_type(x: Any, y: Any) -> bool:
-    """A bool, an int, a float and a tensor are four things to Python."""
-    return type_of(x) is not type_of(y)
+    """Whether both are numbers to the user: a bool, an int and a float are three things to Python."""
+    if not all(is_number(z) or is_marked(z) for z in (x, y)):
+        return False
+    a, b = (dtype_of(z) if is_number(z) else z.dtype for z in (x, y))
+    return a != b
