@@ -1,5 +1,5 @@
 """What Python code takes away from where it was: the next item of an iterator, a line of a file, a random number. What it
-sets where nothing restores it: a context variable, the end of a bytearray.
+changes where nothing restores it: a bytearray.
 
 Problem: an attempt to stage a loop, or a side without data, runs the user's code and is undone. What it took then is
 gone, and a staged loop would take once for all turns. Answer: the attempt ends before it takes. Python runs the loop, and
@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Callable
-from contextvars import ContextVar
 from types import GeneratorType
 from typing import Any
 
@@ -22,13 +21,13 @@ from .containers import bodies
 from .where import line
 
 _SOURCES = (GeneratorType, io.IOBase, random.Random)
-_SETS = ("set", "reset", "append", "extend", "insert", "pop", "remove", "clear", "reverse")
+_SETS = ("append", "extend", "insert", "pop", "remove", "clear", "reverse")
 
 
 def takes(function: Any) -> bool:
     """Whether a call of it takes something away: `next`, a method of a generator, a file or random.Random."""
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, (ContextVar, bytearray)):
+    if isinstance(owner, bytearray):
         return getattr(function, "__name__", None) in _SETS
     return function is next or isinstance(owner, _SOURCES)
 
