@@ -3,6 +3,7 @@
 #include "program/checks.h"
 #include "program/numbers.h"
 #include "signature/generalize.h"
+#include "trace/gradients.h"
 #include "trace/modes.h"
 #include "trace/tracer.h"
 
@@ -268,7 +269,10 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
       slots, dynamic, body.session().frontend(),
       [&] {
         result = body.session().run();
-        return result.tensors;
+        auto recorded = result.tensors;
+        for (at::Tensor &t : result.tensors)
+          t = trace::owner_of_grad(t); // validation compares their .grad, too
+        return recorded;
       },
       originals ? &*originals : nullptr, &outcomes);
   for (const trace::SpecializedDimension &p : traced.specialized) {

@@ -14,6 +14,7 @@ jit::Value *value_of(const at::Tensor &t) {
   current->inputs.know(t);
   if (!shapes::is_fake_tensor(t)) // a block may return it, and no op meet it
     current->blocks.meet(t);
+  current->inputs.note_leaf(t); // `torch.zeros(3, requires_grad=True)`, which leaves a block
   return tracer::getTracingState()->getValue(t);
 }
 

@@ -25,6 +25,16 @@ static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
   return true;
 }
 
+/// Whether the op changes a tensor's object alone, and the body made the object, of memory from
+/// outside: `x.detach().requires_grad_()`.
+static bool changes_own_object(const c10::OperatorHandle &op, const at::Tensor &t) {
+  if (op.schema().name() != "tracehost::requires_grad_")
+    return false;
+  static const auto data = c10::Symbol::fromQualString("tracehost::data");
+  const auto made = tracer::getTracingState()->getValue(t)->node()->kind();
+  return made == c10::aten::detach || made == data; // ops that never return their argument
+}
+
 /// Whether a copy of the values of `t` is enough to undo the op's change of `t`.
 static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack &stack,
                                  const at::Tensor &t) {
@@ -77,6 +87,8 @@ void Effects::note_op(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!of.writes)
     return;
   each_written(op, stack, [&](const at::Tensor &t) {
+    if (changes_own_object(op, t))
+      return;
     const bool outside = !t.has_storage() ||
                          (shapes::is_fake_tensor(t)
                               ? may_share_memory_with_inputs(tracer::getTracingState()->getValue(t))

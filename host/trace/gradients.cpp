@@ -83,8 +83,10 @@ std::int64_t version_of(const at::Tensor &t) {
 
 void check(const EngineCall &call) {
   if (in_block())
-    reject_here("backward() or autograd.grad() in a branch or loop that is staged,",
-                "Compute the loss there, and the gradients after it.");
+    reject(Rejection::staging,
+           fmt::format("backward() or autograd.grad() in a branch or loop that is staged, at {}. "
+                       "Compute the loss there, and the gradients after it.",
+                       text(current->here())));
   if (without_data())
     reject_here("backward() or autograd.grad() in a trace without example data "
                 "(get_concrete_function, warm_up),",
@@ -247,6 +249,11 @@ static void check_reached_by_grad_alone(Trace &trace, const at::Tensor &grad) {
                 "Use it by one way only.");
 }
 
+at::Tensor owner_of_grad(const at::Tensor &t) {
+  at::Tensor eager = in_eager(t);
+  return eager.is_leaf() ? eager : t;
+}
+
 void read_grad(const at::Tensor &t) {
   Trace &trace = *current;
   trace.inputs.know(t);
@@ -256,12 +263,13 @@ void read_grad(const at::Tensor &t) {
     trace.dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
-  const bool is_new = trace.gradients.read(t);
-  const at::Tensor &grad = grad_of(t);
+  const at::Tensor owner = owner_of_grad(t);
+  const bool is_new = trace.gradients.read(owner);
+  const at::Tensor &grad = grad_of(owner);
   if (!grad.defined()) {
     if (trace.gradients.runs())
       record_op("tracehost::expect_no_grad", {value}, 0);
-  } else if (grad_state(t) == GradState::other) {
+  } else if (grad_state(owner) == GradState::other) {
     reject_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
                             "than its tensor ({}),",
                             TensorMeta::of(grad).text()),
@@ -270,10 +278,10 @@ void read_grad(const at::Tensor &t) {
     check_reached_by_grad_alone(trace, grad);
     jit::Value *requires_grad = state->graph->insertConstant(grad.requires_grad());
     jit::Node *node = record_op("tracehost::read_grad", {value, requires_grad});
-    if (!trace.gradients.is_sure(t))
+    if (!trace.gradients.is_sure(owner))
       trace.inputs.note_memory(grad);
     state->setValue(grad, node->output());
-    trace.gradients.is_known(t);
+    trace.gradients.is_known(owner);
     if (trace.value_sizes.has(value))
       trace.value_sizes.note(node->output());
     if (trace.dynamic_sizes)
@@ -283,26 +291,33 @@ void read_grad(const at::Tensor &t) {
 
 void written_grad(const at::Tensor &t) {
   Trace &trace = *current;
-  const at::Tensor &grad = grad_of(t);
+  const at::Tensor owner = owner_of_grad(t);
+  const at::Tensor &grad = grad_of(owner);
   trace.prepare_inputs(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
   if (shapes::is_fake_tensor(t))
     trace.effects.note("a .grad that is set");
   else
-    trace.effects.saves.grad(*state->graph, t, state->getValue(t));
-  trace.gradients.wrote(t);
+    trace.effects.saves.grad(*state->graph, owner, state->getValue(t));
+  trace.gradients.wrote(owner);
   jit::Value *to =
       grad.defined() ? state->getValue(grad) : state->graph->insertConstant(c10::IValue());
   record_op("tracehost::set_grad", {state->getValue(t), to}, 0);
 }
 
 void meet(const at::Tensor &t) { current->inputs.know(t); }
-void check_grad_of_block(const at::Tensor &grad) {
-  if (in_block() && shapes::is_fake_tensor(grad))
+void check_grad_is_set(const at::Tensor &t, const at::Tensor &grad) {
+  const bool of_block = in_block() && (shapes::is_fake_tensor(grad) ||
+                                       (current->blocks.on_fake_tensors() &&
+                                        !shapes::is_fake_tensor(t))); // which no attempt restores
+  if (of_block)
     reject(Rejection::staging,
            fmt::format("a .grad is set in a branch or loop that is staged, at {}. Change "
                        "it in place (p.grad.mul_(0.5)), or set it after the block.",
                        text(current->here())));
+  if (without_data() && !shapes::is_fake_tensor(t))
+    reject_here("a .grad is set in a trace without example data (get_concrete_function, warm_up),",
+                "Call the function once with such arguments instead.");
 }
 void retained_grad(const at::Tensor &t) { record_op("tracehost::retain_grad", {value_of(t)}, 0); }
 

@@ -72,13 +72,17 @@ void prepare_engine_call(const EngineCall &call);
 /// accumulates. Requires: recording(), prepare_engine_call() before.
 void record_engine_call(const EngineCall &call, const std::vector<at::Tensor> &results);
 
+/// The tensor that has `t`'s `.grad`: of a block's result that is a leaf in eager, the leaf itself.
+/// Requires: active().
+at::Tensor owner_of_grad(const at::Tensor &t);
 /// The body gets the `.grad` that `t` has now. Requires: recording().
 void read_grad(const at::Tensor &t);
 /// The body is about to set `t`'s `.grad`: what the gradient is now can still be seen. Requires:
 /// recording().
 void meet(const at::Tensor &t);
-/// Raises if `grad`, which the body is about to set, has no data: a `.grad` would keep it.
-void check_grad_of_block(const at::Tensor &grad);
+/// The body is about to set the `.grad` of `t`. Raises if `grad` has no data, as a `.grad` would
+/// keep it, and where the body runs only to be recorded.
+void check_grad_is_set(const at::Tensor &t, const at::Tensor &grad);
 /// The body has set `t`'s `.grad` to what it is now. Requires: recording().
 void written_grad(const at::Tensor &t);
 /// The body has called t.retain_grad(). Requires: recording().

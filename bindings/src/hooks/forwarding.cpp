@@ -6,6 +6,7 @@
 #include "base/object.h"
 #include "numbers/traced_number.h"
 #include "trace/eager_region.h"
+#include "trace/gradients.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -14,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <structmember.h>
 
@@ -25,13 +27,23 @@ struct Method {
   PyObject *original; ///< what the attribute was; strong
   const char *name;
   MethodGuard guard;
+  bool of_object; ///< as forward_object_property() says
 };
 
 struct Property {
   PyObject_HEAD PyObject *original; ///< a data descriptor; strong
   const char *name;
   PropertyGuard guard;
+  bool of_object;
 };
+
+/// What has the `.grad` of `tensor`, in a body that continues without its trace.
+Owned owner_of_grad(PyObject *tensor) {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  const at::Tensor owner = trace::owner_of_grad(t);
+  const bool alike = owner.requires_grad() == t.requires_grad(); // else it was set since
+  return Owned(alike && !owner.is_same(t) ? THPVariable_Wrap(owner) : Py_NewRef(tensor));
+}
 
 /// A read of a traced tensor in an eager region is a read of the body. A size is specialized,
 /// because the region needs a number.
@@ -78,6 +90,14 @@ PyObject *call(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObje
   const auto *m = reinterpret_cast<Method *>(self);
   if (PyVectorcall_NARGS(nargsf) == 0) [[unlikely]]
     return PyObject_Vectorcall(m->original, args, nargsf, kwnames); // raises
+  if (m->of_object && trace::abandoned()) [[unlikely]] {
+    const Owned owner = owner_of_grad(args[0]);
+    std::vector<PyObject *> all(args, args + PyVectorcall_NARGS(nargsf) +
+                                          (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+    all[0] = owner.get();
+    return plain(m->original, all.data(), static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)),
+                 kwnames);
+  }
   const auto call_plain = [&] { return plain(m->original, args, nargsf, kwnames); };
   if (trace::active()) [[unlikely]]
     return traced(args[0], call_plain,
@@ -113,6 +133,8 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
   const auto *p = reinterpret_cast<Property *>(self);
   if (!instance)
     return Py_NewRef(p->original); // as Tensor.shape gave before
+  if (p->of_object && trace::abandoned()) [[unlikely]]
+    return original_property(p->original, owner_of_grad(instance).get(), nullptr);
   const auto plain = [&] {
     return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
   };
@@ -133,6 +155,8 @@ int set_property(PyObject *self, PyObject *instance, PyObject *value) {
     return done ? 0 : -1;
   }
   const auto set = Py_TYPE(p->original)->tp_descr_set;
+  if (set && p->of_object && trace::abandoned()) [[unlikely]]
+    return set(p->original, owner_of_grad(instance).get(), value);
   if (set)
     return set(p->original, instance, value);
   PyErr_Format(PyExc_AttributeError,
@@ -194,6 +218,7 @@ Descriptor *replace(PyTypeObject *type, const char *name, PyTypeObject *made, Gu
   d->original = Py_NewRef(found);
   d->name = name;
   d->guard = guard;
+  d->of_object = false;
   const Owned held(reinterpret_cast<PyObject *>(d)); // the type has it from here on
   if (PyObject_SetAttr(reinterpret_cast<PyObject *>(type), key.get(), held.get()))
     rethrow();
@@ -219,6 +244,16 @@ void forward_class_method(PyTypeObject *type, const char *name, MethodGuard guar
 
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard) {
   replace<Property>(type, name, property_type(), guard);
+}
+
+void forward_object_method(PyTypeObject *type, const char *name, MethodGuard guard) {
+  auto *method = replace<Method>(type, name, method_type(), guard);
+  method->vectorcall = call<PyObject_Vectorcall>;
+  method->of_object = true;
+}
+
+void forward_object_property(PyTypeObject *type, const char *name, PropertyGuard guard) {
+  replace<Property>(type, name, property_type(), guard)->of_object = true;
 }
 
 PyObject *plain_method(PyObject *original, const char *, PyObject *const *args, std::size_t nargsf,

@@ -20,6 +20,10 @@ using PropertyGuard = PyObject *(*)(PyObject *original, const char *name, PyObje
 void forward_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_class_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard);
+/// The same of what belongs to a tensor's object, not to its values (`grad`). A result of a block
+/// is another object than in eager. A body that continues without its trace gets eager's.
+void forward_object_method(PyTypeObject *type, const char *name, MethodGuard guard);
+void forward_object_property(PyTypeObject *type, const char *name, PropertyGuard guard);
 
 /// The original, with nothing recorded meanwhile. Null with an error set.
 PyObject *plain_method(PyObject *original, const char *name, PyObject *const *args,

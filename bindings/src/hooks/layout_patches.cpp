@@ -93,15 +93,22 @@ PyObject *offset_method(PyObject *original, const char *name, Args args, std::si
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
+/// Whether the result of a block is a view depends on which way a call takes.
+void check_view_read(const at::Tensor &t, const char *name) {
+  if (trace::recording() && trace::is_of_block(t))
+    trace::reject_read(t, std::string("Tensor.") + name);
+  trace::check_memory_read(t, name);
+}
+
 PyObject *is_view_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                          PyObject *kwnames) {
-  trace::check_memory_read(THPVariable_Unpack(args[0]), name);
+  check_view_read(THPVariable_Unpack(args[0]), name);
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
 PyObject *base_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   if (!value)
-    trace::check_memory_read(THPVariable_Unpack(tensor), name);
+    check_view_read(THPVariable_Unpack(tensor), name);
   return plain_property(original, name, tensor, value);
 }
 

@@ -119,10 +119,12 @@ PyObject *nbytes_property(PyObject *original, const char *name, PyObject *tensor
 /// checks that it is as in this call. Returns what eager has in place of the tensor.
 Owned recorded_in_eager(PyObject *tensor, const char *name) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
-  if (!trace::recording() || !trace::records_by_block(t))
+  if (!trace::recording())
     return Owned(Py_NewRef(tensor));
-  trace::need_number(trace::read_requires_grad(t), name);
-  trace::need_number(trace::read_is_leaf(t), name);
+  if (trace::records_by_block(t)) {
+    trace::need_number(trace::read_requires_grad(t), name);
+    trace::need_number(trace::read_is_leaf(t), name);
+  }
   return Owned(THPVariable_Wrap(trace::in_eager(t)));
 }
 
@@ -254,11 +256,12 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
 PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
   if (value) {
-    if (THPVariable_Check(value))
-      trace::check_grad_of_block(THPVariable_Unpack(value));
+    trace::check_grad_is_set(t,
+                             THPVariable_Check(value) ? THPVariable_Unpack(value) : at::Tensor());
     trace::meet(t);
   }
-  Owned result(plain_property(original, name, tensor, value));
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(t)));
+  Owned result(plain_property(original, name, owner.get(), value));
   if (!result)
     return nullptr;
   if (value)
@@ -268,12 +271,29 @@ PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, 
   return result.release();
 }
 
+/// The result of a block has the gradient in the trace, and what eager has in its place behind it.
 PyObject *retain_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                              PyObject *kwnames) {
-  PyObject *done = plain_method(original, name, args, nargsf, kwnames);
-  if (done)
-    trace::retained_grad(THPVariable_Unpack(args[0]));
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  const at::Tensor eager = trace::in_eager(t);
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(t)));
+  PyObject *self = owner.get();
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  PyObject *done = plain_method(original, name, alone ? &self : args, nargsf, kwnames);
+  if (!done)
+    return nullptr;
+  eager.retain_grad();
+  trace::retained_grad(t);
   return done;
+}
+
+PyObject *retains_grad_property(PyObject *original, const char *name, PyObject *tensor,
+                                PyObject *value) {
+  const Owned asked = recorded_in_eager(tensor, name);
+  if (!asked)
+    return nullptr;
+  const Owned owner(THPVariable_Wrap(trace::owner_of_grad(THPVariable_Unpack(tensor))));
+  return plain_property(original, name, owner.get(), value);
 }
 
 PyObject *described(PyObject *tensor) {
@@ -349,20 +369,21 @@ void install_tensor_patches() {
     forward_method(type, name, memory_method);
   for (const char *name : {"register_hook", "register_post_accumulate_grad_hook"})
     forward_method(type, name, unrecorded_method);
-  forward_method(type, "retain_grad", retain_grad_method);
+  forward_object_method(type, "retain_grad", retain_grad_method);
   forward_method(type, "requires_grad_", requires_grad_method);
   forward_method(type, "__repr__", repr_method);
   forward_method(type, "__format__", format_method);
 
   forward_property(type, "shape", shape_property);
   for (const char *name : {"is_leaf", "grad_fn"})
-    forward_property(type, name, leaf_property);
+    forward_object_property(type, name, leaf_property);
+  forward_object_property(type, "retains_grad", retains_grad_property);
   forward_property(type, "nbytes", nbytes_property);
   forward_property(type, "_version", version_property);
   forward_property(type, "requires_grad", requires_grad_property);
   forward_property(type, "data", data_property);
   for (const char *name : {"grad", "_grad"})
-    forward_property(type, name, grad_property);
+    forward_object_property(type, name, grad_property);
 
   install_layout_patches();
   original_size_repr = std::exchange(THPSizeType.tp_repr, size_repr);

@@ -219,6 +219,8 @@ void Reads::note_callable(PyObject *callable) {
   Purity purity = Purity::pure;
   if (self && !PyModule_Check(self)) {
     const auto [effect, of_method] = rule_of_method(self, name);
+    if (effect == Effect::unknown && origin_of(frame_->code) == Origin::torch)
+      return; // an operator of torch.ops, whose hash torch asks for
     purity = of_method;
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
     const bool changes = purity == Purity::of_objects && may_change(self);

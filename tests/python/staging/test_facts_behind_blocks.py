@@ -1,6 +1,7 @@
 """What a staged `if` or loop leaves: gradients, strides, attributes and identity follow from the way that a call takes."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from autograph_support import counting
 from tracehost.testing import assert_traces
 
 W = torch.ones(3, requires_grad=True)
+HELD = SimpleNamespace()
 TRACES = {}
 traces = counting(TRACES)
 
@@ -127,6 +129,72 @@ def attribute_in_a_loop(x):
     return y.tag
 
 
+@traces(1)
+def gradient_of_a_leaf_of_a_loop(x):
+    y = x.detach().requires_grad_()
+    for i in range(x.abs().max().long() - 7):
+        y = (y * W + i).detach().requires_grad_()
+    (y * y).sum().backward()
+    return y.grad, y.is_leaf, y.grad_fn
+
+
+@traces(1)
+def gradient_set_behind_a_loop(x):
+    y = x.detach().clone().requires_grad_()
+    for _ in range(x.abs().max().long() - 7):
+        y = (y * 2).detach().requires_grad_()
+    y.grad = torch.ones(3)
+    y.sum().backward()
+    return y.grad
+
+
+@traces(2)
+def gradient_of_a_leaf_of_a_side(x):
+    y = x.detach().requires_grad_()
+    if x.sum() > 0:
+        y = (y * 2).detach().requires_grad_()
+    y.pow(2).sum().backward()
+    return y.grad, y.is_leaf
+
+
+@traces(1)
+def retained_behind_a_side(x):
+    y = x * W
+    if x.sum() > 0:
+        y = y * 2
+    y.retain_grad()
+    gradient = torch.autograd.grad(y.pow(2).sum(), y)
+    return y, y.grad, y.retains_grad, gradient
+
+
+@traces(1)
+def retained_behind_a_loop_of_a_leaf(x):
+    y = x.detach().requires_grad_()
+    for i in range((x.sum() > 0).long() * 2):
+        y = y * W + i
+    y.retain_grad()
+    (y * y).sum().backward()
+    return y.grad
+
+
+@traces(1)
+def a_changed_leaf_of_a_loop(x):
+    y = x.detach().clone().requires_grad_()
+    for _ in range(x.abs().max().long() - 7):
+        y = (y * 2).detach().requires_grad_()
+    with torch.no_grad():
+        y.add_(1)
+    (y * y).sum().backward()
+    return y, y.grad
+
+
+@traces(2)
+def checked_behind_requires_grad(x):
+    y = x.detach().requires_grad_()
+    loss = (y * y).sum()
+    return y * {243: 2}.get(int(loss.item() * x[0].sign()), 3)
+
+
 @pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 @pytest.mark.parametrize("body", TRACES, ids=lambda body: body.__name__)
 @pytest.mark.parametrize("first", [1.0, -1.0])
@@ -195,6 +263,95 @@ def test_identity_is_an_error(body):
         str(raised.value),
     )
     assert int(re.search(r":(\d+)", str(raised.value))[1]) > line
+
+
+@pytest.mark.parametrize("name", ["_is_view()", "_base"])
+@pytest.mark.parametrize("side", [lambda y: y[:1], lambda y: y * 2])
+def test_being_a_view_is_an_error(name, side):
+    def body(x):
+        y = x * 1
+        if x.sum() > 0:
+            y = side(y)
+        return y._is_view() if name == "_is_view()" else y._base
+
+    with pytest.raises(tracehost.ValueReadError, match=r"test_facts_behind_blocks\.py:\d+"):
+        tracehost.function(body)(torch.ones(3))
+
+
+def leaf_of_a_side(x, n):
+    w = x
+    if n > 0:
+        w = torch.zeros(3, requires_grad=True)
+    return w
+
+
+def leaf_of_a_loop(x, n):
+    w = [x]
+    for _ in range(n):
+        w[0] = torch.zeros(3, requires_grad=True)
+    return w
+
+
+def stored_leaf_of_a_side(x, n):
+    if n > 0:
+        HELD.w = torch.zeros(3, requires_grad=True)
+    return x
+
+
+def stored_leaf_of_a_loop(x, n):
+    for _ in range(n):
+        HELD.w = torch.zeros(3, requires_grad=True)
+    return x
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 0), (2, 0, 1)])
+@pytest.mark.parametrize(
+    "body", [leaf_of_a_side, leaf_of_a_loop, stored_leaf_of_a_side, stored_leaf_of_a_loop]
+)
+def test_a_new_leaf_that_no_op_of_the_block_meets(body, order):
+    f = tracehost.function(body)
+    for n in order:
+        left = []
+        for call in (f, body):
+            HELD.w = torch.full((3,), 4.0)
+            left.append(repr((call(torch.ones(3), torch.tensor(n)), HELD.w)))
+        assert left[0] == left[1]
+
+
+@pytest.mark.parametrize("first", [2, 0])
+def test_a_gradient_is_removed_in_a_loop_as_in_eager(first):
+    def body(w, n):
+        for _ in range(n):
+            w.grad = None
+        return w * 2
+
+    f = tracehost.function(body)
+    with assert_traces(f, 3):
+        for n in (first, 0, 1, 2, 0, 1):
+            w = torch.ones(3, requires_grad=True)
+            w.grad = torch.ones(3)
+            f(w, torch.tensor(n))
+            assert (w.grad is None) == (n > 0)
+
+
+def test_a_trace_from_specs_leaves_gradients_alone():
+    def in_a_loop(n):
+        for _ in range(n):
+            W.grad = None
+
+    def at_once(n):
+        W.grad = None
+
+    W.grad = given = torch.ones(3)
+    try:
+        for body in (in_a_loop, at_once):
+            with pytest.raises(tracehost.Error, match=r"a \.grad is set in a .*blocks\.py:\d+"):
+                tracehost.function(body).get_concrete_function(
+                    tracehost.TensorSpec([], torch.int64)
+                )
+            assert W.grad is given
+    finally:
+        W.grad = None
 
 
 def test_identity_by_the_remedy():

@@ -236,3 +236,27 @@ def test_a_print_that_costs_a_trace_each_time_is_answered_by_tracehosts():
     ):
         for _ in range(12):
             f(-torch.ones(3))
+
+
+def of_a_packet(x):
+    if x.sum() > 0:
+        return torch.ops.aten.add(x, 1)
+    return torch.ops.aten.mul(x, 2)
+
+
+def of_an_overload(x):
+    return torch.ops.aten.add.Tensor(x, 1) if x.sum() > 0 else torch.ops.aten.mul.Tensor(x, 2)
+
+
+@pytest.mark.parametrize("body", [of_a_packet, of_an_overload])
+def test_an_operator_under_a_default_device_is_pure(body):
+    """The mode asks whether the operator is one of torch's factories, so for its hash."""
+    f = tracehost.function(body)
+    torch.set_default_device("cpu")
+    try:
+        with assert_traces(f, 1):
+            for sign in (1, -1, 1, -1):
+                x = torch.ones(3) * sign
+                assert torch.equal(f(x), body(x))
+    finally:
+        torch.set_default_device(None)

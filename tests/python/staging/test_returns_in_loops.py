@@ -228,8 +228,53 @@ def other_shapes(x):
     return torch.ones(1)
 
 
+def text_with_a_count(x):
+    k = 0
+    while True:
+        k += 1
+        if k > 4:
+            return "end", k
+        x = x * 2
+        if x.sum() > 40:
+            break
+    return x, k
+
+
+def text_after_some_turns(x):
+    k = 0
+    while x.sum().abs() < 20:
+        k += 1
+        if k > 3:
+            return {"why": "too many", "turns": k}
+        x = x * 2
+    return x, k
+
+
+def texts_of_an_endless_loop(x):
+    while True:
+        if x.sum() > 10:
+            return "big"
+        if x.sum() < -10:
+            return "small"
+        x = x * 2
+
+
+def deleted_in_some_turns(x):
+    known = x[0]
+    for v in x:
+        if v > 5:
+            del known
+        else:
+            known = v
+    try:
+        return known
+    except UnboundLocalError:
+        return "deleted"
+
+
 BODIES = (
     texts, one_text, numbers, tensor_or_text, variable, none_or_tensor, tuples, in_while, over_python_range, dtypes, nested_loops, breaks, tensor_or_text_or_none, chain, while_with_index, dicts, over_traced_range, in_a_helper, tuples_of_other_lengths, raises, bool_or_none, bool_or_text, other_shapes,
+    text_with_a_count, text_after_some_turns, texts_of_an_endless_loop, deleted_in_some_turns,
 )  # fmt: skip
 ROWS = (
     [1.0, 2.0],

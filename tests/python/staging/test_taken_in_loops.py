@@ -153,6 +153,20 @@ def test_a_generator_of_random_numbers():
     assert rng.getstate() == other.getstate()
 
 
+@pytest.mark.parametrize("turns", [0, 2])
+def test_an_attempt_changes_no_bytearray(turns):
+    text = bytearray(b"a")
+
+    @tracehost.function
+    def f(x, n):
+        for _ in range(n):
+            text.append(98)
+        return x
+
+    f(torch.ones(1), torch.tensor(turns))
+    assert text == b"a" + b"b" * turns
+
+
 def test_from_specs_it_is_an_error():
     taken = iter([1.0, 2.0])
 

@@ -109,7 +109,7 @@ class Carrying:
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
         self.kept: dict[Key, bool] = {}  # containers: whether each iteration leaves the same object
-        self.changes_kind = False  # a variable is no tensor or number, and changes
+        self.changes_kind = False  # a variable is no tensor or number, and changes, or has no value
 
     def held(self) -> Iterator[Sequence[Any]]:
         """As Holder.held() (`identity.py`)."""
@@ -247,6 +247,7 @@ class Carrying:
             return
         if is_undefined(now):
             self._peel()
+            self.changes_kind = True
             if type(now) is Poison:
                 reject(now.message)
             self.errors.not_assigned(name)
@@ -264,6 +265,8 @@ class Carrying:
         if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
             self.missing[v] = parts
             raise Retry
+        if name == RETURN_VALUE:  # a text, say: iterations that do not return have none
+            self.conditional.add(v)
         self.local[v] = self.errors.only_inside(name)
         if name in self.read_early:
             self._peel()
@@ -295,6 +298,7 @@ class Carrying:
                 raise Retry
             now = promoted(now, c.dtype, before.device)
         if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
+            self._peel()  # without an iteration it is the number
             self.tensors[c.variable, c.leaf] = now.dtype, now.device
             raise Retry
         if now.dtype != c.dtype:

@@ -35,6 +35,11 @@ Thunk = Callable[[], Any]
 State = tuple[Any, ...]
 THEN, ELSE = 0, 1
 
+# What to write instead, where a variable can't be joined.
+_ONE_KIND = "Give it one kind, dtype and number of dimensions in both."
+_COPY = "Write list(...) or dict(...) of it in both: a graph makes a new one."
+_NUMBER = "A graph chooses between tensors and numbers: keep an int or a bool in its place."
+
 
 class Outcome:
     """What one branch leaves."""
@@ -188,9 +193,9 @@ class Join:
             )
         parts, others = then.parts[v], other.parts[v]
         if parts.spec != others.spec:
-            return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
+            return self._differs(name, f"it is {_sized(a)} in one and {_sized(b)} in the other")
         if why := self._differ_in_identity(v, parts, others):
-            return self._differs(name, why)
+            return self._differs(name, why, _COPY)
         dtypes = []
         for x, y in zip(parts.leaves, others.leaves):
             try:
@@ -200,7 +205,8 @@ class Join:
                     raise
                 dtype = str(error)
             if isinstance(dtype, str):
-                return self._differs(name, dtype)
+                joins = all(is_tensor(z) or is_number(z) for z in (x, y))
+                return self._differs(name, dtype, _ONE_KIND if joins else _NUMBER)
             dtypes.append(dtype)
         return dtypes
 
@@ -219,11 +225,11 @@ class Join:
                 return "it is a list or dict from before the block in one and another in the other"
         return ""
 
-    def _differs(self, name: str, why: str) -> Any:
+    def _differs(self, name: str, why: str, cure: str = _ONE_KIND) -> Any:
         shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
         message = (
             f"{shown} differs between the branches of the {self._what} at {self._where}, whose condition is a "
-            f"tensor: {why}. Give it one kind, dtype and number of dimensions in both."
+            f"tensor: {why}. {cure}"
         )
         return self._poison(name, message)
 
@@ -308,6 +314,12 @@ class Join:
 class _Value:
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def _sized(value: Any) -> str:
+    """`a list of length 2`"""
+    sized = isinstance(value, (tuple, *MUTABLE)) and not hasattr(value, "_fields")
+    return f"{kind(value)} of length {len(value)}" if sized else kind(value)
 
 
 def _others(containers: Sequence[Any]) -> list[Any]:

@@ -8,9 +8,11 @@ import torch
 from torch.utils import _pytree
 
 from ..conversion.undefined import RETURN_VALUE
-from .state import is_tensor, kind, type_of
+from .state import CONTAINERS, is_tensor, kind, type_of
 from .stores import BlockStores
 from .where import reject
+
+_CARRIED = (torch.Tensor, int, float, *CONTAINERS)
 
 
 class LoopErrors:
@@ -76,6 +78,8 @@ class LoopErrors:
             return " Give it one type before the loop and at the end of the body: int(...) or bool(...)."
         if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
             return self._convert(name, before.dtype, now.dtype)
+        if not isinstance(now, _CARRIED) and type(before) is type(now):
+            return " A graph carries tensors and numbers: keep an int or a bool in its place."
         return ""
 
     def _convert(self, name: str, before: torch.dtype, now: torch.dtype) -> str:

@@ -35,7 +35,7 @@ _TYPES = {torch.bool: bool, torch.int64: int, torch.float64: float}
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
 MUTABLE = (list, dict, OrderedDict, defaultdict, deque)
-_CONTAINERS = (tuple, *MUTABLE)
+CONTAINERS = (tuple, *MUTABLE)
 
 
 class Poison(Undefined):
@@ -96,7 +96,7 @@ def take_apart(value: Any) -> Parts:
 
 def _is_no_container(value: Any) -> bool:
     """False for a container: the elements of one that was there before are read, as the body would."""
-    if type(value) not in _CONTAINERS and not (
+    if type(value) not in CONTAINERS and not (
         isinstance(value, tuple) and hasattr(value, "_fields")
     ):
         return type(value) in _PLAIN
