@@ -80,7 +80,8 @@ def _write(
                 f"{name!r} can't be saved: the name of a function must be a Python identifier"
             )
         concretes = _concretes(name, function)
-        warn_of_one_outcome(name, concretes, stacklevel=4)
+        remedy = "Call the Function once with each value, and save it again: an archive has all its graphs."
+        warn_of_one_outcome(name, concretes, remedy, stacklevel=4)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
         entries.append(entry(name, callable_, concretes))
     without = _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)

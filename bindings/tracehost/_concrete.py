@@ -240,7 +240,9 @@ def _output_sizes(core: Any, offset: int) -> list[tuple[int, ...]]:
         return [tuple(t.shape) for t in core.run(inputs)]
 
 
-def warn_of_one_outcome(name: str, made: list[ConcreteFunction], stacklevel: int = 3) -> None:
+def warn_of_one_outcome(
+    name: str, made: list[ConcreteFunction], remedy: str, stacklevel: int = 3
+) -> None:
     """Lists the places of which `made` have one outcome alone: calls with another one have no graph."""
     outcomes: dict[str, set[str]] = {}
     for concrete in made:
@@ -250,7 +252,7 @@ def warn_of_one_outcome(name: str, made: list[ConcreteFunction], stacklevel: int
     if one:
         warnings.warn(
             f"a graph of {name} serves only calls in which Python reads these values: {', '.join(one)}. A call with "
-            "another one raises an error. Call the Function once with each value, and save it, which saves all graphs.",
+            f"another one raises an error. {remedy}",
             TraceWarning,
             stacklevel=stacklevel,
         )
@@ -272,7 +274,8 @@ def _get_concrete_function(self: Function, /, *args: Any, **kwargs: Any) -> Conc
     input_signature the arguments may be left out.
     """
     made = _requested(self, args, kwargs)
-    warn_of_one_outcome(self.name, [made])
+    remedy = "Call the Function itself, which has a graph for each value, or turn autograph on: a graph then has both sides."
+    warn_of_one_outcome(self.name, [made], remedy)
     return made
 
 

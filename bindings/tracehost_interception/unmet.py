@@ -23,8 +23,14 @@ def report_if_unmet(target: Target, main: str) -> None:
             f"{target.text}: {target.module} ran as the program itself; write __main__:{target.path}"
         )
     elif target.module == _script_name():
+        main_module = sys.modules["__main__"]
+        owner, name, _ = find(main_module, target.path)
+        if owner is None and name == target.root:
+            itself = f"__main__, which has no '{name}'{did_you_mean(name, dir(main_module))}"
+        else:
+            itself = f"__main__:{target.path}"
         say(
-            f"{target.text}: no module '{target.module}' was imported; the program itself is __main__:{target.path}"
+            f"{target.text}: no module '{target.module}' was imported; the program itself is {itself}"
         )
     elif target.module not in sys.modules or target.module == "torch":
         say(

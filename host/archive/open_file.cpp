@@ -86,10 +86,10 @@ OpenFile::OpenFile(const std::string &name, c10::DataPtr memory, std::size_t siz
     : memory_(std::move(memory)), size_(size) {
   const std::string_view all = bytes();
   if (!all.starts_with("PK\x03\x04"))
-    throw Error(fmt::format("{} is no tracehost archive: {}", name,
-                            size_ == 0 ? "it is empty" : "it is no zip file"));
+    throw Error(fmt::format("{} is not a tracehost archive: {}", name,
+                            size_ == 0 ? "it is empty" : "it is not a zip file"));
   if (size_ < kZipEnd + kComment || !all.substr(size_ - kComment).starts_with(kMark))
-    throw Error(fmt::format("{} is no tracehost archive, or it is cut off: its end is missing. "
+    throw Error(fmt::format("{} is not a tracehost archive, or it is cut off: its end is missing. "
                             "Copy or save it again.",
                             name));
   FileHash hash;

@@ -16,7 +16,7 @@ bool PythonTrace::warn() {
          warn_once(draws_, "draws ",
                    "{} uses {} at {} while it is traced: later calls draw nothing, and use "
                    "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
-                   "outside of the function, and pass the number.") &&
+                   "outside of the function, and pass the number as a tensor.") &&
          warn_once(edited_, "edited ",
                    "{} calls {} at {}, whose file has changed since it was imported: Python runs "
                    "what was imported, and the graph checks its conditions. Restart the program "

@@ -71,8 +71,9 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
     reject(what, stores.empty()
                      ? "the body changes an argument that is a list or dict, which a call of an "
                        "archive does not do. Return the new value"
-                     : fmt::format("the body stores to {}, which an archive does not have. Return "
-                                   "the tensor, or keep one there and change it by copy_()",
+                     : fmt::format("the body stores to {}, and an archive has no variables of "
+                                   "Python's. Return the value, or keep one tensor in the "
+                                   "variable and change that tensor by copy_()",
                                    stores.front().what));
   }
   if (!signature.grads.empty())

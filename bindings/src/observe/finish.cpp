@@ -14,11 +14,12 @@ namespace tracehost::python {
 
 namespace {
 
+std::string at(const Site &where) { return where.line ? " at " + text(where) : ""; }
+
 /// The sentence of a row that says `once`.
 template <class Facts>
 std::string why(const FateRow<Facts> &row, const std::string &path, const Site &where = {}) {
-  return fmt::format(fmt::runtime(row.why), fmt::arg("path", path),
-                     fmt::arg("where", where.line ? " at " + text(where) : ""));
+  return fmt::format(fmt::runtime(row.why), fmt::arg("path", path), fmt::arg("where", at(where)));
 }
 
 } // namespace
@@ -157,7 +158,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
                          change.appended, change.moved, rebound.tree, change.rewrites, change.from,
-                         rebound.path + where});
+                         rebound.path + at(rebound.where)});
   return true;
 }
 

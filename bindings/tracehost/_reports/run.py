@@ -75,7 +75,7 @@ def of_lines(lines: Iterable[str]) -> Run:
         except ValueError:
             if one.startswith('{"version":'):
                 continue
-            raise ValueError(f"line {number} is no JSON: {one[:60]!r}") from None
+            raise ValueError(f"line {number} is not JSON: {one[:60]!r}") from None
         if isinstance(record, dict) and record.get("version", VERSION) != VERSION:
             raise ValueError(f"line {number} has version {record['version']!r}, not {VERSION}")
         if not _is_event(record):

@@ -81,7 +81,7 @@ class Elements:
         if not self.may_differ:
             raise ValueError(
                 f"an element of shape {list(shape)} is written to a TensorArray, or to a list that a loop fills, whose elements have shape "
-                f"{list(before)}"
+                f"{list(before)}. Write elements of one shape: only a list that a loop over Python numbers fills may hold several"
             )
         if staged:
             reject(

@@ -58,6 +58,8 @@ def _finish(edits: Edits, see: list[str], is_applied: bool) -> int:
     if not (texts or edits.left or see):
         sys.stderr.write("tracehost: there is nothing to fix: no function was retraced often\n")
     if not is_applied:
+        if texts:
+            sys.stderr.write("tracehost: no file is changed: --apply writes these changes\n")
         return 0
     for source, text in texts.items():
         _write(source, text)

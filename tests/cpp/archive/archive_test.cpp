@@ -265,11 +265,11 @@ TEST(Archive, namesWhatCantBeRead) {
   EXPECT_EQ(error(path), path + " can't be read: No such file or directory");
   EXPECT_EQ(error("/"), "/ is no file: it is a folder");
   put(path, "");
-  EXPECT_EQ(error(path), path + " is no tracehost archive: it is empty");
+  EXPECT_EQ(error(path), path + " is not a tracehost archive: it is empty");
   put(path, "#!/bin/sh\n");
-  EXPECT_EQ(error(path), path + " is no tracehost archive: it is no zip file");
+  EXPECT_EQ(error(path), path + " is not a tracehost archive: it is not a zip file");
   jit::Module("Plain").save(path);
-  EXPECT_EQ(error(path), path + " is no tracehost archive, or it is cut off: its end is "
+  EXPECT_EQ(error(path), path + " is not a tracehost archive, or it is cut off: its end is "
                                 "missing. Copy or save it again.");
   fs::remove(path);
 }
@@ -280,7 +280,7 @@ TEST(Archive, findsEachCutAndEachFlippedByte) {
   std::mt19937 random(7);
   for (std::size_t size = 0; size < whole.size(); size += 1 + random() % 400) {
     put(path, whole.substr(0, size));
-    EXPECT_THAT(error(path), HasSubstr(" is no tracehost archive")) << size;
+    EXPECT_THAT(error(path), HasSubstr(" is not a tracehost archive")) << size;
   }
   for (int i = 0; i < 400; ++i) {
     std::string other = whole;

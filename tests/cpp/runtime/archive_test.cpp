@@ -121,7 +121,7 @@ TEST_F(RuntimeArchive, IsReadFromMemory) {
   EXPECT_EQ(archive.hash(), Archive::load(path).hash());
   const std::vector<char> cut(file.begin(), file.end() - 9);
   EXPECT_THAT(error<ArchiveError>([&] { Archive::load_from_memory(cut); }),
-              HasSubstr("memory is no tracehost archive, or it is cut off"));
+              HasSubstr("memory is not a tracehost archive, or it is cut off"));
   EXPECT_THAT(error<ArchiveError>([&] { Archive::load_from_memory({}); }),
               HasSubstr("it is empty"));
 }

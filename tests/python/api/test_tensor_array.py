@@ -300,7 +300,7 @@ def test_values_decide_errors(f, good, bad, error, text):
         (
             lambda a: a.append(X).append(X[:1]),
             ValueError,
-            "an element of shape [1] is written to a TensorArray, or to a list that a loop fills, whose elements have shape [2]",
+            "an element of shape [1] is written to a TensorArray, or to a list that a loop fills, whose elements have shape [2]. Write elements of one shape: only a list that a loop over Python numbers fills may hold several",
         ),
         (
             lambda a: a.append(X.double()),

@@ -340,7 +340,7 @@ def test_split_replaces_all_elements():
         (
             lambda xs: TensorArray().split(xs, [1, 3]).stack(),
             ValueError,
-            "an element of shape [3, 2] is written to a TensorArray, or to a list that a loop fills, whose elements have shape [1, 2]",
+            "an element of shape [3, 2] is written to a TensorArray, or to a list that a loop fills, whose elements have shape [1, 2]. Write elements of one shape: only a list that a loop over Python numbers fills may hold several",
         ),
         (
             lambda xs: TensorArray().split(xs, [1, 1]).stack(),

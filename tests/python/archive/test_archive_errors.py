@@ -158,8 +158,8 @@ def test_a_global_that_each_call_stores(tmp_path):
         step(torch.ones(2))
         assert rejection(tmp_path, step, "step") == (
             "step can't be saved: the body stores to LAST (test_archive_errors.py) at "
-            f"test_archive_errors.py:{line}, which an archive does not have. Return the tensor, or keep one there and "
-            "change it by copy_()"
+            f"test_archive_errors.py:{line}, and an archive has no variables of Python's. Return the value, or keep "
+            "one tensor in the variable and change that tensor by copy_()"
         )
 
 
@@ -324,11 +324,11 @@ def test_files_that_are_none(tmp_path, shift):
         return str(caught.value).removeprefix(f"{path} ")
 
     whole = (tmp_path / "shift.pt").read_bytes()
-    assert error(b"") == "is no tracehost archive: it is empty"
-    assert error(b"\x80\x02}q\x00.") == "is no tracehost archive: it is no zip file"
+    assert error(b"") == "is not a tracehost archive: it is empty"
+    assert error(b"\x80\x02}q\x00.") == "is not a tracehost archive: it is not a zip file"
     assert (
         error(whole[:-1])
-        == "is no tracehost archive, or it is cut off: its end is missing. Copy or save it again."
+        == "is not a tracehost archive, or it is cut off: its end is missing. Copy or save it again."
     )
     damaged = "is damaged: its bytes do not match its checksum. Copy or save it again."
     assert error(whole[:500] + b"~" + whole[501:]) == damaged

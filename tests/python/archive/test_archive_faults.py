@@ -213,7 +213,7 @@ def test_paths_that_are_not_utf8(tmp_path, scaled, capsys):
     path.write_bytes(b"x")
     with pytest.raises(CommandError) as caught:
         inspect.main(*read("inspect", [str(path)]))
-    assert "caf\\xe9.pt is no tracehost archive" in str(caught.value)
+    assert "caf\\xe9.pt is not a tracehost archive" in str(caught.value)
 
 
 # -- the commands ------------------------------------------------------------------------------------------

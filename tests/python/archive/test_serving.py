@@ -213,4 +213,4 @@ def test_the_life_of_a_ray_deployment(digits, tmp_path_factory):
     assert seen["during"] == sorted([str(expected[0]), "7"]), "not one failed, old or new"
     assert seen["after the reload"] == seen["after the failure"] == [7] * 5
     assert "Deploying application default failed" in seen["error"]
-    assert "damaged.thz is no tracehost archive, or it is cut off: its end is missing. Copy or save it again." in re.sub(r"\s+", " ", seen["cause"])  # fmt: skip
+    assert "damaged.thz is not a tracehost archive, or it is cut off: its end is missing. Copy or save it again." in re.sub(r"\s+", " ", seen["cause"])  # fmt: skip

@@ -184,7 +184,7 @@ def test_complaints_are_one_line(said, tmp_path, archive):
     )
     assert said("inspect", "b.pt") == (
         1,
-        "tracehost: b.pt is no tracehost archive: it is no zip file",
+        "tracehost: b.pt is not a tracehost archive: it is not a zip file",
     )
     assert said("inspect", "a.pt", "--output=b") == (
         2,
@@ -251,5 +251,5 @@ def test_a_file_that_is_no_archive(complaint, tmp_path):
     for options in ([], ["--json"], ["--graph=0"]):
         assert complaint(inspect, options, ["b.pt"]) == (
             1,
-            "b.pt is no tracehost archive: it is no zip file",
+            "b.pt is not a tracehost archive: it is not a zip file",
         )

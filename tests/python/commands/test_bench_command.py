@@ -328,7 +328,7 @@ def test_archives_that_are_wrong(tmp_path):
     f.warm_up([TensorSpec([2])])
     f.save("a.pt")
     for target, code, message in (
-        ("b.pt:plain", 1, "b.pt is no tracehost archive: it is no zip file"),
+        ("b.pt:plain", 1, "b.pt is not a tracehost archive: it is not a zip file"),
         ("a.pt:none", 2, "a.pt has no 'none'; there is plain"),
         (
             "no.pt:plain",

@@ -37,6 +37,7 @@ def test_names_that_are_not_there_are_told_and_the_program_goes_on(run_host, tmp
         "__main__:stp",
         "__main__:step.deep",
         "s:step",
+        "s:stp",
         "nett:f",
     )
     options = [word for target in targets for word in ("--trace", target)]
@@ -50,6 +51,7 @@ def test_names_that_are_not_there_are_told_and_the_program_goes_on(run_host, tmp
         "tracehost: --intercept net:jit: net has no 'jit' (net.py)",
         "tracehost: --trace __main__:step.deep: __main__:step has no 'deep' (s.py)",
         "tracehost: --trace s:step: no module 's' was imported; the program itself is __main__:step",
+        "tracehost: --trace s:stp: no module 's' was imported; the program itself is __main__, which has no 'stp'; did you mean 'step'?",
         "tracehost: --trace nett:f: no module 'nett' was imported; did you mean 'net'?",
     ]  # fmt: skip
 

@@ -129,7 +129,7 @@ def test_a_last_line_that_is_not_whole_is_left_out():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("no\n", "line 1 is no JSON: 'no\\n'"),
+        ("no\n", "line 1 is not JSON: 'no\\n'"),
         ("[1]\n", "line 1 is no event: '[1]\\n'"),
         ('{"event": "trace", "version": 2}\n', "line 1 has version 2, not 1"),
     ],
@@ -191,7 +191,11 @@ def test_source_is_marked(run_host, tmp_path):
     ("words", "code", "message"),
     [
         (["nowhere.jsonl"], 2, "cannot open 'nowhere.jsonl': No such file or directory"),
-        (["net.txt"], 1, "'net.txt' was not written by --events: line 1 is no JSON: 'text\\n'"),
+        (
+            ["net.txt"],
+            1,
+            "'net.txt' is not a file that --events wrote: line 1 is not JSON: 'text\\n'",
+        ),
         (
             ["net.txt", "-o", "a.pdf"],
             2,
