@@ -28,30 +28,10 @@ _FOLDERS = {
 def main() -> int:
     command, *words = sys.argv[1:]
     try:
-        if command == "completion" and words[:2] == ["words", "--"]:
-            sys.stdout.write(answer(words[2:]))
-            return 0
-        if command == "misspelt":
-            raise UsageError(misspelt(words[0]))
-        if command not in commands():
-            raise CommandError(
-                f"tracehost_commands is older than the binary, and has no command '{command}'; "
-                "run scripts/setup or pip install again"
-            )
-        own, _ = commands()[command].own(words)
-        if command == "doctor" and "--version" in own:
-            from .doctor.checks import version_lines
-
-            sys.stdout.write(version_lines())
-            return 0
-        if command == "help" or "--help" in own:
-            sys.stdout.write(help_of(words if command == "help" else [command]))
-            return 0
-        options, rest = read(command, words)
-        if commands()[command].words is not PROGRAM:  # that one runs in a process of its own
-            _intercept()
-        module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
-        return module.main(options, rest)
+        code = _run(command, words)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # else the end of Python finds a pipe that is closed
+        return code
     except CommandError as error:
         sys.stderr.write(f"tracehost: {error}\n")
         return error.code
@@ -61,6 +41,33 @@ def main() -> int:
     except BrokenPipeError:  # `tracehost doctor | head -1`
         reraise(signal.SIGPIPE)
         raise
+
+
+def _run(command: str, words: list[str]) -> int:
+    if command == "completion" and words[:2] == ["words", "--"]:
+        sys.stdout.write(answer(words[2:]))
+        return 0
+    if command == "misspelt":
+        raise UsageError(misspelt(words[0]))
+    if command not in commands():
+        raise CommandError(
+            f"tracehost_commands is older than the binary, and has no command '{command}'; "
+            "run scripts/setup or pip install again"
+        )
+    own, _ = commands()[command].own(words)
+    if command == "doctor" and "--version" in own:
+        from .doctor.checks import version_lines
+
+        sys.stdout.write(version_lines())
+        return 0
+    if command == "help" or "--help" in own:
+        sys.stdout.write(help_of(words if command == "help" else [command]))
+        return 0
+    options, rest = read(command, words)
+    if commands()[command].words is not PROGRAM:  # that one runs in a process of its own
+        _intercept()
+    module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
+    return module.main(options, rest)
 
 
 def _intercept() -> None:
