@@ -107,13 +107,13 @@ inline constexpr std::array<FateRow<ChangeFacts>, 12> kChanges{{
     {"else", [](const ChangeFacts &) { return true; }, Fate::warned, nullptr},
 }};
 
-/// The last row of each table holds for all facts.
+/// The row that decides: never null, since the last row of each table holds for all facts.
 template <class Rows, class Facts>
-constexpr const FateRow<Facts> &fate_of(const Rows &rows, const Facts &facts) {
+constexpr const FateRow<Facts> *fate_of(const Rows &rows, const Facts &facts) {
   for (const FateRow<Facts> &row : rows)
     if (row.hold(facts))
-      return row;
-  return rows.back();
+      return &row;
+  return &rows.back();
 }
 
 } // namespace tracehost::python

@@ -60,7 +60,7 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
   if (eager_ && !gone_.empty())
-    once_ = why(fate_of(kChanges, ChangeFacts{.eager = true}), gone_.front().path);
+    once_ = why(*fate_of(kChanges, ChangeFacts{.eager = true}), gone_.front().path);
   else if (once_.empty())
     std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
@@ -130,7 +130,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   const bool none = change.now.get() == Py_None;
   const bool value = change.now && !change.has_tensor && !none;
   const bool moves = change.moved && slot && slot->value == change.now.get();
-  const auto &row = fate_of(
+  const auto *row = fate_of(
       kRebound, ReboundFacts{
                     .is_value = value,
                     .has_tensors = change.has_tensor || change.has_number || change.rewrites,
@@ -142,10 +142,10 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
                     .grows_read = change.appended && was_read(change),
                     .number_moved = moves && slot->restored,
                 });
-  if (row.fate == Fate::once)
-    once_ = why(row, rebound.path, rebound.where);
-  if (row.fate != Fate::repeated)
-    return row.fate != Fate::change;
+  if (row->fate == Fate::once)
+    once_ = why(*row, rebound.path, rebound.where);
+  if (row->fate != Fate::repeated)
+    return row->fate != Fate::change;
   if (slot && !slot->needed && !slot->read && !moves && !leads_on(*slot) &&
       (value || slot->expect == Expect::object || (none && slot->expect == Expect::leaf)))
     slot->expect = Expect::any; // each run stores over any value
@@ -213,7 +213,7 @@ void Finish::changed(const Change &change) {
   const std::string path = path_of(change, graph_);
   const Container &c = graph_.containers[change.container];
   const Storer storer = stores_.of(change.container, change.slot);
-  const auto &row = fate_of(
+  const auto *row = fate_of(
       kChanges, ChangeFacts{
                     .unchanged = change.same,
                     .eager = is_made_eagerly(change.now.get()),
@@ -228,9 +228,9 @@ void Finish::changed(const Change &change) {
                 });
   if (!change.same)
     tie_to_object(c.object);
-  switch (row.fate) {
+  switch (row->fate) {
   case Fate::once:
-    once_ = why(row, path, storer.where);
+    once_ = why(*row, path, storer.where);
     eager_ |= is_made_eagerly(change.now.get());
     break;
   case Fate::warned: {

@@ -45,7 +45,7 @@ template <class Facts, class Rows> std::set<std::size_t> deciding(const Rows &ro
       values[i] = (bits >> i & 1U) != 0;
     Facts facts;
     std::memcpy(&facts, values, sizeof(Facts));
-    found.insert(static_cast<std::size_t>(&fate_of(rows, facts) - rows.data()));
+    found.insert(static_cast<std::size_t>(fate_of(rows, facts) - rows.data()));
   }
   return found;
 }
