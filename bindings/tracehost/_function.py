@@ -270,6 +270,7 @@ def _check_options(options: dict[str, Any]) -> None:
 def _meant(option: str) -> str:
     known = [name for name in inspect.signature(function).parameters if name != "options"]
     near = difflib.get_close_matches(option, [*known[1:], *_RENAMED], 1)
+    near = near or [name for name in known[1:] if name in option.split("_")]
     if not near:
         return f"; its options are {', '.join(known[1:])}"
     return f"; did you mean {_RENAMED.get(near[0], near[0])!r}?"

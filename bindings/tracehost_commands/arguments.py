@@ -57,6 +57,8 @@ def _literal(part: str) -> Any:
     try:
         return ast.literal_eval(part)
     except (ValueError, SyntaxError):
+        if "[" in part and "]" not in part:
+            raise UsageError(f"{part!r} in --signature lacks its ']'") from None
         raise UsageError(
             f"{part!r} in --signature is neither a tensor like f32[?,128] nor a Python literal"
         ) from None

@@ -32,7 +32,12 @@ def main(options: Namespace, files: list[str]) -> int:
     except IndexError as error:  # there is no graph of that number
         raise UsageError(str(error)) from None
     except tracehost.Error as error:
-        raise CommandError(str(error)) from None
+        makes = (
+            f"; 'tracehost export {file}:FUNCTION -o FILE' makes one"
+            if file.endswith(".py")
+            else ""
+        )
+        raise CommandError(f"{error}{makes}") from None
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
     return 0
 

@@ -28,7 +28,9 @@ def main(options: Namespace, files: list[str]) -> int:
     except OSError as error:
         raise UsageError(f"cannot open '{file}': {error.strerror}") from None
     except ValueError as error:
-        raise CommandError(f"'{file}' is not a file that --events wrote: {error}") from None
+        raise CommandError(
+            f"'{file}' is not a file that 'tracehost --events FILE SCRIPT.py' wrote: {error}"
+        ) from None
     try:
         with open(output, "wb") as to:
             to.write(document(output, made).encode("utf-8", "backslashreplace"))

@@ -27,10 +27,10 @@ def say(line: str) -> None:
         sys.stderr.flush()
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'forward'?`, or nothing."""
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
+    """`; did you mean 'forward'?`, or nothing. `before`: what stands before the name where it is written."""
     near = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return f"; did you mean '{before}{near[0]}'?" if near else ""
 
 
 def report_meaningless(what: str, where: str, options: Iterable[str]) -> None:

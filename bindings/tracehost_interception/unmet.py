@@ -26,7 +26,7 @@ def report_if_unmet(target: Target, main: str) -> None:
         main_module = sys.modules["__main__"]
         owner, name, _ = find(main_module, target.path)
         if owner is None and name == target.root:
-            itself = f"__main__, which has no '{name}'{did_you_mean(name, dir(main_module))}"
+            itself = f"__main__, which has no '{name}'{did_you_mean(name, dir(main_module), '__main__:')}"
         else:
             itself = f"__main__:{target.path}"
         say(

@@ -68,13 +68,14 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   const PythonState &state = concrete.state();
   if (state.rebinds) {
     const auto stores = state.guards->rebindings();
-    reject(what, stores.empty()
-                     ? "the body changes an argument that is a list or dict, which a call of an "
-                       "archive does not do. Return the new value"
-                     : fmt::format("the body stores to {}, and an archive has no variables of "
-                                   "Python's. Return the value, or keep one tensor in the "
-                                   "variable and change that tensor by copy_()",
-                                   stores.front().what));
+    reject(what,
+           stores.empty()
+               ? "the body changes an argument that is a list or dict, which a call of an "
+                 "archive does not do. Return the new value"
+               : fmt::format("the body stores to the Python variable {}, which no archive has. "
+                             "Return the value in place of the store, or give the variable a "
+                             "tensor before the first call and change that tensor by copy_()",
+                             stores.front().what));
   }
   if (!signature.grads.empty())
     reject(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "

@@ -59,7 +59,9 @@ def _finish(edits: Edits, see: list[str], is_applied: bool) -> int:
         sys.stderr.write("tracehost: there is nothing to fix: no function was retraced often\n")
     if not is_applied:
         if texts:
-            sys.stderr.write("tracehost: no file is changed: --apply writes these changes\n")
+            sys.stderr.write(
+                "tracehost: no file is changed; 'tracehost fix --apply ...' writes these changes\n"
+            )
         return 0
     for source, text in texts.items():
         _write(source, text)

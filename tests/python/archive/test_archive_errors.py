@@ -157,9 +157,9 @@ def test_a_global_that_each_call_stores(tmp_path):
     for _ in range(2):
         step(torch.ones(2))
         assert rejection(tmp_path, step, "step") == (
-            "step can't be saved: the body stores to LAST (test_archive_errors.py) at "
-            f"test_archive_errors.py:{line}, and an archive has no variables of Python's. Return the value, or keep "
-            "one tensor in the variable and change that tensor by copy_()"
+            "step can't be saved: the body stores to the Python variable LAST (test_archive_errors.py) at "
+            f"test_archive_errors.py:{line}, which no archive has. Return the value in place of the store, or give "
+            "the variable a tensor before the first call and change that tensor by copy_()"
         )
 
 

@@ -79,6 +79,7 @@ def test_attributes_can_be_set():
     ("option", "meant"),
     [
         ("limits", "limit"),
+        ("retrace_limit", "limit"),
         ("input_signatures", "input_signature"),
         ("signature", "input_signature"),
         ("reduce_retrace", "reduce_retracing"),

@@ -204,6 +204,7 @@ EXPORTS = [
     ([TO, "--signature=f33[2]"], [PLAIN], "'f33' in --signature is not a dtype; write one of f16, f32, f64, bf16, i8, i16, i32, i64, u8, c64, c128, bool"),
     ([TO, "--signature=f32[x]"], [PLAIN], "'x' in 'f32[x]' is not a size: write a number, or ? for any"),
     ([TO, "--signature=relu"], [PLAIN], "'relu' in --signature is neither a tensor like f32[?,128] nor a Python literal"),
+    ([TO, "--signature=f32[?,3"], [PLAIN], "'f32[?,3' in --signature lacks its ']'"),
     ([TO, "--signature=f32[], 2"], [PLAIN], "--signature 'f32[], 2' does not fit (x): too many positional arguments"),
     ([TO, "--device=cpu"], [PLAIN], "--device is that of tensors in --signature; give one"),
     ([TO, "--signature=f32[]", "--device=tpu"], [PLAIN], "--device takes a device such as cpu or cuda:0, got 'tpu'"),
@@ -244,6 +245,13 @@ INSPECTIONS = [
 @pytest.mark.parametrize(("options", "words", "message"), INSPECTIONS)
 def test_inspections_that_are_wrong(complaint, archive, options, words, message):
     assert complaint(inspect, options, words) == (2, message)
+
+
+def test_a_script_is_no_archive(complaint, tmp_path):
+    (tmp_path / "net.py").write_text("print(1)\n" * 20)
+    text = complaint(inspect, [], ["net.py"])[1]
+    assert text.startswith("net.py is not a tracehost archive")
+    assert text.endswith("; 'tracehost export net.py:FUNCTION -o FILE' makes one")
 
 
 def test_a_file_that_is_no_archive(complaint, tmp_path):

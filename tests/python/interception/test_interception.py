@@ -51,7 +51,7 @@ def test_names_that_are_not_there_are_told_and_the_program_goes_on(run_host, tmp
         "tracehost: --intercept net:jit: net has no 'jit' (net.py)",
         "tracehost: --trace __main__:step.deep: __main__:step has no 'deep' (s.py)",
         "tracehost: --trace s:step: no module 's' was imported; the program itself is __main__:step",
-        "tracehost: --trace s:stp: no module 's' was imported; the program itself is __main__, which has no 'stp'; did you mean 'step'?",
+        "tracehost: --trace s:stp: no module 's' was imported; the program itself is __main__, which has no 'stp'; did you mean '__main__:step'?",
         "tracehost: --trace nett:f: no module 'nett' was imported; did you mean 'net'?",
     ]  # fmt: skip
 

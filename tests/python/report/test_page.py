@@ -194,7 +194,7 @@ def test_source_is_marked(run_host, tmp_path):
         (
             ["net.txt"],
             1,
-            "'net.txt' is not a file that --events wrote: line 1 is not JSON: 'text\\n'",
+            "'net.txt' is not a file that 'tracehost --events FILE SCRIPT.py' wrote: line 1 is not JSON: 'text\\n'",
         ),
         (
             ["net.txt", "-o", "a.pdf"],
