@@ -233,7 +233,10 @@ QUIET = {"TRACEHOST_RETRACE_WARN": "off"}
 def test_the_diff(run_host, tmp_path):
     (tmp_path / "net.py").write_text(NET)
     done = run_host("fix", "net.py", env=QUIET)
-    assert (done.returncode, done.stderr) == (0, "done\n")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "done\ntracehost: no file is changed; 'tracehost fix --apply ...' writes these changes\n",
+    )
     assert done.stdout == (
         "--- a/net.py\n"
         "+++ b/net.py\n"
