@@ -138,8 +138,9 @@ def test_attributes_that_each_call_stores(tmp_path):
     for _ in range(2):  # another call changes nothing of it
         cell.step(torch.ones(2))
         assert rejection(tmp_path, cell.step, "step") == (
-            f"step can't be saved: the body stores to self.h at test_archive_errors.py:{line}, which an archive does not "
-            "have. Return the tensor, or keep one there and change it by copy_()"
+            f"step can't be saved: the body stores to the Python variable self.h at test_archive_errors.py:{line}, which no "
+            "archive has. Return the value in place of the store, or give the variable a tensor before the first call and "
+            "change that tensor by copy_()"
         )
 
 

@@ -183,7 +183,7 @@ def test_a_python_file_is_called_from_threads(package, tmp_path):
     assert lines[-1] == "naive: 8 traces for 8 lengths; score: 1 trace, 39 calls without Python"
     assert re.search(r"^/.*/scores.py:23: RetraceWarning: 5 out of the last 5 calls", done.stderr)
     assert "argument 'items', dimension 0, took 5 values (1, 2, 3, 4, 5)" in done.stderr
-    assert "input_signature=[TensorSpec([None], torch.int64)]" in done.stderr
+    assert "input_signature=[tracehost.TensorSpec([None], torch.int64)]" in done.stderr
 
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)

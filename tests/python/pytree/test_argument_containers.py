@@ -230,5 +230,5 @@ def test_a_concrete_function_and_an_archive_say_so(tmp_path):
     with pytest.raises(tracehost.TraceError, match="changes its argument 'b' in a way that later"):
         f.get_concrete_function({"x": tracehost.TensorSpec([2])})
     f(b)
-    with pytest.raises(tracehost.Error, match="its calls store"):
+    with pytest.raises(tracehost.Error, match="changes an argument that is a list or dict"):
         f.save(tmp_path / "f.thz")

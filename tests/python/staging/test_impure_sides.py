@@ -1,7 +1,9 @@
 """An `if` on a tensor: the side that eager takes alone has effects, at the trace and at each later call."""
 
+import gc
 import random
 import warnings
+import weakref
 
 import impure_sides_effects
 import impure_sides_results
@@ -61,3 +63,37 @@ def test_each_call_is_as_in_eager(name):
 
 def test_the_table_is_whole():
     assert len(CASES) >= 80
+
+
+class Holder:
+    pass
+
+
+def dropped_in_a_side(holder, x):
+    if x.sum() > 5:
+        del holder.c
+    return x * 1
+
+
+def dropped_in_a_loop(holder, x):
+    while x.sum() > 5:
+        x = x - 5
+        holder.__dict__.pop("c", None)
+    return x * 1
+
+
+@pytest.mark.parametrize("body", [dropped_in_a_side, dropped_in_a_loop])
+def test_what_the_body_drops_is_freed(body):
+    """No exception of an attempt to stage a block holds it in a reference cycle."""
+    holder = Holder()
+    holder.c = Holder()
+    kept = weakref.ref(holder.c)
+    f = tracehost.function(lambda x: body(holder, x))
+    gc.disable()
+    try:
+        f(torch.ones(2))
+        assert kept() is not None
+        f(torch.ones(2) * 9)
+        assert kept() is None
+    finally:
+        gc.enable()

@@ -10,6 +10,7 @@ due. The modules, each over those before:
     numbers.py    which numbers can be tensors
     declared.py   the narrowest input_signature that takes some calls
     replay.py     the recorded calls again, under another decorator or with other arguments
+    calls.py      what calls write for an argument, and where
     changes.py    what calls pass instead, for each kind of cause
     remedies.py   which fixes there are
     choice.py     which of them are shown, with what they save

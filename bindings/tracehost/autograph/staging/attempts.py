@@ -204,9 +204,12 @@ class StagedLoop(Carrying):
             met.leave_out()
             forget_unknown_texts(texts)
             if ended is not None:
-                self._undo(converted, taken)
-                if isinstance(ended, ImpureSide) and not self.unrolls:
-                    self._reject_impure(ended)
+                try:
+                    self._undo(converted, taken)
+                    if isinstance(ended, ImpureSide) and not self.unrolls:
+                        self._reject_impure(ended)
+                finally:
+                    ended = None  # its traceback has this frame: a cycle would hold what the body dropped
                 forgive_rejection()
                 raise Unroll
             if grows is not None and bodies.under_way:

@@ -256,7 +256,10 @@ class _If:
             return True
         except _CannotStage as failed:
             error = failed.error
-        return self._without(side, error)  # no exception is the context of what this raises
+        try:
+            return self._without(side, error)  # no exception is the context of what this raises
+        finally:
+            del error  # its traceback has this frame: a cycle would hold what the body dropped
 
     def _run_fake(self, side: int, stores: BlockStores) -> None:
         texts, taken = unknown_texts(), numbers_taken()
