@@ -78,7 +78,8 @@ def dropped_in_a_side(holder, x):
 def dropped_in_a_loop(holder, x):
     while x.sum() > 5:
         x = x - 5
-        holder.__dict__.pop("c", None)
+        if hasattr(holder, "c"):
+            del holder.c
     return x * 1
 
 
