@@ -213,25 +213,25 @@ void Finish::changed(const Change &change) {
   const std::string path = path_of(change, graph_);
   const Container &c = graph_.containers[change.container];
   const Storer storer = stores_.of(change.container, change.slot);
-  const auto *row = fate_of(
-      kChanges, ChangeFacts{
-                    .unchanged = change.same,
-                    .eager = is_made_eagerly(change.now.get()),
-                    .of_library = graph_.objects[c.object].library,
-                    .needed = change.slot >= 0 && c.slots[change.slot].needed,
-                    .of_facts = c.place == Place::asked || c.place == Place::kind,
-                    .by_body = storer.body,
-                    .by_call = storer.called || (calls_ && !storer.body),
-                    .was_read = was_read(change) || is_read_later(change) || is_rewritten(change),
-                    .has_tensor = change.has_tensor || change.has_number,
-                    .in_side = storer.side,
-                });
-  if (!change.same)
+  const ChangeFacts facts{
+      .unchanged = change.same,
+      .eager = is_made_eagerly(change.now.get()),
+      .of_library = graph_.objects[c.object].library,
+      .needed = change.slot >= 0 && c.slots[change.slot].needed,
+      .of_facts = c.place == Place::asked || c.place == Place::kind,
+      .by_body = storer.body,
+      .by_call = storer.called || (calls_ && !storer.body),
+      .was_read = was_read(change) || is_read_later(change) || is_rewritten(change),
+      .has_tensor = change.has_tensor || change.has_number,
+      .in_side = storer.side,
+  };
+  const auto *row = fate_of(kChanges, facts);
+  if (!facts.unchanged)
     tie_to_object(c.object);
   switch (row->fate) {
   case Fate::once:
     once_ = why(*row, path, storer.where);
-    eager_ |= is_made_eagerly(change.now.get());
+    eager_ |= facts.eager;
     break;
   case Fate::warned: {
     const bool grew = change.slot < 0 && is_collection(c.place);
