@@ -12,6 +12,7 @@ from conftest import HOST, HOST_PYTHON, PYTHON, clean_environment
 from .row import Row
 
 MOST_SECONDS = 120
+CTRL_C = "\x03"
 
 
 def run(row: Row, exe: Path, folder: Path) -> tuple[int, str, str]:
@@ -22,7 +23,7 @@ def run(row: Row, exe: Path, folder: Path) -> tuple[int, str, str]:
         status, out, err = _at_a_terminal(row, command, env, folder)
     else:
         status, out, err = _with_pipes(row, command, env, folder)
-    if row.send or any("\x03" in typed for _, typed in row.types):
+    if row.send or any(CTRL_C in typed for _, typed in row.types):
         out, err = _without_carets(out), _without_carets(err)
     return status, _plain(out, exe, folder), _plain(err, exe, folder)
 
@@ -53,7 +54,7 @@ def _with_pipes(row: Row, command: list, env: dict, folder: Path) -> tuple[int, 
     if row.send:
         first = process.stdout.readline()
         if not row.spins:
-            _until_it_waits(process.pid)
+            _until_they_wait([process.pid])
         process.send_signal(row.send)
     try:
         out, err = process.communicate(row.stdin.encode(), timeout=MOST_SECONDS)
@@ -63,12 +64,29 @@ def _with_pipes(row: Row, command: list, env: dict, folder: Path) -> tuple[int, 
     return process.returncode, first + out, err
 
 
-def _until_it_waits(pid: int) -> None:
-    """Until the process waits in the kernel: a signal then finds it at one place of its code, not on the way there."""
-    state = "R"
-    while state not in "SZ":
-        os.sched_yield()
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def _until_they_wait(pids: list[int]) -> None:
+    """Until each process waits in the kernel: a signal then finds it at one place of its code, not on the way there.
+    A signal that comes between Python's last look and the system call would be seen when the call returns."""
+    for pid in pids:
+        while _stat(pid)[0] not in "SZ":
+            os.sched_yield()
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the third: the state, the parent, the process group."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _of_group(group: int) -> list[int]:
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    found = []
+    for pid in pids:
+        try:
+            if int(_stat(pid)[2]) == group:
+                found.append(pid)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended in between
+    return found
 
 
 def _at_a_terminal(row: Row, command: list, env: dict, folder: Path) -> tuple[int, bytes, bytes]:
@@ -93,6 +111,8 @@ def _at_a_terminal(row: Row, command: list, env: dict, folder: Path) -> tuple[in
                 break
             output += more
         seen = len(output)
+        if text == CTRL_C:
+            _until_they_wait(_of_group(process.pid))
         os.write(leader, text.encode())
     while more := _read(leader):
         output += more
