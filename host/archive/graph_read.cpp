@@ -264,7 +264,7 @@ private:
     jit::Node *node =
         make(list ? c10::prim::ListUnpack : c10::prim::TupleUnpack, {container}, types.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
-      const c10::TypePtr &made = list ? list->getElementType() : tuple->elements()[i];
+      const c10::TypePtr made = list ? list->getElementType() : tuple->elements()[i];
       if (!made->isSubtypeOf(*types[i]))
         wrong_file("a graph has a value of another type than it says");
       node->output(i)->setType(types[i]);
