@@ -1,5 +1,4 @@
 #include "base/dict_watch.h"
-#include "base/forget_error.h"
 
 #include <span>
 
@@ -27,11 +26,9 @@ struct Keys {
 };
 constexpr std::uint8_t kUnicode = 1; ///< not split between objects, and each key a str
 
-/// By a search, as the interpreter does.
+/// By a search, which finds the place for the next time.
 PyObject *search(PyObject *dict, PyObject *name, std::int32_t &place) {
-  PyObject *value = PyDict_GetItemWithError(dict, name);
-  if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-    forget_error();
+  PyObject *value = look_up(dict, name);
   const auto &keys =
       *reinterpret_cast<const Keys *>(reinterpret_cast<PyDictObject *>(dict)->ma_keys);
   if (!value || place == kNeverThere || keys.kind != kUnicode)

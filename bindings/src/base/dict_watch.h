@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/forget_error.h"
+
 #include <Python.h>
 
 #include <cstdint>
@@ -76,9 +78,18 @@ private:
 
 inline constexpr std::int32_t kNoPlace = -1, kNeverThere = -2;
 
-/// The value of a name, or of a key, in a dict; borrowed, or null. No error is left set. `place`:
+/// The value of a name, or of a key, in a dict; borrowed, or null. `place`:
 /// where the dict had it the last time, at first kNoPlace, which the call sets. Python 3.11 looks
 /// there first, since its loops at module level change globals at each turn.
 PyObject *value_of(PyObject *dict, PyObject *name, std::int32_t &place);
+
+/// The same by a search, as the interpreter does. What ends a program (KeyboardInterrupt) stays
+/// set.
+inline PyObject *look_up(PyObject *dict, PyObject *name) {
+  PyObject *value = PyDict_GetItemWithError(dict, name);
+  if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+    forget_error();
+  return value;
+}
 
 } // namespace tracehost::python

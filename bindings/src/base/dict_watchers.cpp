@@ -157,11 +157,6 @@ bool DictWatch::is_followed(PyObject *dict) {
 }
 
 /// What changes is reported: nearly all names are not looked up at all.
-PyObject *value_of(PyObject *dict, PyObject *name, std::int32_t &) {
-  PyObject *value = PyDict_GetItemWithError(dict, name);
-  if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
-    forget_error();
-  return value;
-}
+PyObject *value_of(PyObject *dict, PyObject *name, std::int32_t &) { return look_up(dict, name); }
 
 } // namespace tracehost::python

@@ -210,7 +210,6 @@ void Finish::tie_to_object(int object) {
 }
 
 void Finish::changed(const Change &change) {
-  const std::string path = path_of(change, graph_);
   const Container &c = graph_.containers[change.container];
   const Storer storer = stores_.of(change.container, change.slot);
   const ChangeFacts facts{
@@ -230,13 +229,14 @@ void Finish::changed(const Change &change) {
     tie_to_object(c.object);
   switch (row->fate) {
   case Fate::once:
-    once_ = why(*row, path, storer.where);
+    once_ = why(*row, path_of(change, graph_), storer.where);
     eager_ |= facts.eager;
     break;
   case Fate::warned: {
     const bool grew = change.slot < 0 && is_collection(c.place);
     side_effect(change,
-                {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
+                {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path_of(change, graph_),
+                 storer.where});
     [[fallthrough]];
   }
   case Fate::given_up:

@@ -38,15 +38,22 @@ std::string variable(const char *name) {
 
 class SettingsTest : public testing::Test {
 protected:
-  void SetUp() override { clear(); }
-  void TearDown() override { clear(); }
+  void SetUp() override {
+    clear();
+    std::filesystem::create_directory(folder);
+  }
+  void TearDown() override {
+    clear();
+    std::filesystem::remove_all(folder);
+  }
   static void clear() {
     for (const char *name : {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON",
                              "TRACEHOST_TRACE", "TRACEHOST_INTERCEPT", "TRACEHOST_INTERCEPTION_PID",
                              "TRACEHOST_STANCE", "TRACEHOST_EAGER", "TRACEHOST_MAX_RETRACES"})
       ::unsetenv(name);
   }
-  const std::string folder = testing::TempDir();
+  const std::string folder =
+      testing::TempDir() + "tracehost_settings_test" + std::to_string(::getpid());
 };
 
 TEST_F(SettingsTest, ReportWithoutAValueIsStandardError) {
