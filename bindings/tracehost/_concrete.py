@@ -292,8 +292,8 @@ def _requested(self: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     except Exception as error:
         if meant:
             error.add_note(
-                "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
-                f"{self.name}.get_concrete_function({meant}), with a None for each size that may differ."
+                "A shape, a dtype or a list is a Python value here, as in a call. For each tensor pass a "
+                f"TensorSpec, {meant}, with a None for each size that may differ."
             )
         raise
 

@@ -367,16 +367,30 @@ def _parameters(func: Any) -> list[tuple[str, int, Any]]:
 
 
 def reject_arguments(func: Any, declared: bool, /, *args: Any, **kwargs: Any) -> None:
-    """Raise the TypeError that Python gives for arguments that do not fit."""
+    """Raise the TypeError that inspect.Signature.bind() gives for arguments that do not fit, with the function's name."""
     name = getattr(func, "__name__", type(func).__name__)
     try:
         signature = _signature(func)
         if declared:  # an input_signature has no **kwargs
             taken = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
             signature = signature.replace(parameters=taken)
+        _check_names(signature, list(kwargs))
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{name}() {error}") from None
+
+
+def _check_names(signature: inspect.Signature, given: list[str]) -> None:
+    """A misspelt name comes before the parameter that it leaves without a value."""
+    parameters = signature.parameters.values()
+    if any(p.kind == p.VAR_KEYWORD for p in parameters):
+        return
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for name in given:
+        if name not in signature.parameters:
+            close = difflib.get_close_matches(name, named, 1)
+            hint = f". Did you mean '{close[0]}'?" if close else ""
+            raise TypeError(f"got an unexpected keyword argument '{name}'{hint}")
 
 
 def deep_copy(made: Function, memo: dict[int, Any]) -> Function:

@@ -64,7 +64,8 @@ def _run(command: str, words: list[str]) -> int:
         sys.stdout.write(help_of(words if command == "help" else [command]))
         return 0
     options, rest = read(command, words)
-    if commands()[command].words is not PROGRAM:  # that one runs in a process of its own
+    # A program runs in a process of its own, and doctor runs no code of the user's.
+    if commands()[command].words is not PROGRAM and command != "doctor":
         _intercept()
     module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
     return module.main(options, rest)

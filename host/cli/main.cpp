@@ -95,7 +95,8 @@ int fail(const std::string &command, const std::vector<std::string> &words,
 // A command gets its words as they are. -P: what lies in the current folder is not taken for a part
 // of it.
 int run_command(const std::string &command, const std::vector<std::string> &words) {
-  leave_out_runs_own();
+  if (command != "doctor") // which shows them
+    leave_out_runs_own();
   if (command == "help" || command == "completion" || command == "misspelt") // of any environment
     ::unsetenv("TRACEHOST_PYTHON");
   int code = 0;

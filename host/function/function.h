@@ -104,7 +104,7 @@ private:
   void judge(Body &body, const Signature &called, const Specialization &wrong,
              validate::Verdict verdict, std::uint64_t hits);
   Nearest nearest(Body &body, const Signature &signature, SpecializationRef &found,
-                  std::vector<std::uint64_t> *alike = nullptr);
+                  std::vector<std::uint64_t> *alike = nullptr, const Signature *made = nullptr);
   void back_off(Body &body, const Missed &missed, TraceEvent &event);
   void publish(Body &body, const Missed &missed, SpecializationRef made,
                std::vector<std::string> notes);

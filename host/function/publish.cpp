@@ -40,12 +40,24 @@ bool in_surroundings(const std::vector<Difference> &differences) {
   });
 }
 
+/// Surroundings as the body of `made` found them: it may have changed them since. Two slots may have
+/// one path, so these are compared where all paths are the same.
+void as_found(const Signature &made, Signature &now) {
+  if (std::ranges::equal(made.guarded, now.guarded, {}, &GuardedSlot::path, &GuardedSlot::path))
+    for (std::size_t i = 0; i < now.guarded.size(); ++i)
+      now.guarded[i].node = made.guarded[i].node;
+  for (CaptureSpec &capture : now.captures)
+    if (const auto found = std::ranges::find(made.captures, capture.path, &CaptureSpec::path);
+        found != made.captures.end() && !found->meta.dynamic)
+      capture.meta = found->meta;
+}
+
 } // namespace
 
 /// The arguments of each are compared first. Surroundings are compared of those alone that can be
 /// the nearest, paths and texts of them made of fewer still: neither grows with the cache.
 Nearest FunctionCore::nearest(Body &body, const Signature &signature, SpecializationRef &found,
-                              std::vector<std::uint64_t> *alike) {
+                              std::vector<std::uint64_t> *alike, const Signature *made) {
   const auto list = cache_.list()->by_age();
   struct Candidate {
     int least; ///< its distance, by arguments
@@ -63,6 +75,8 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
   const auto complete = [&](std::size_t i) {
     Signature now = signature;
     body.session().current_guards(*list[i], now);
+    if (made)
+      as_found(*made, now);
     return differences(list[i]->signature, now);
   };
   Nearest result;
@@ -116,7 +130,7 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.was_evicted = cache_.was_evicted(event.signature);
   event.counted = missed.counted;
   SpecializationRef before;
-  event.differences = nearest(body, missed.signature, before, &event.alike).differences;
+  event.differences = nearest(body, missed.signature, before, &event.alike, &made->signature).differences;
   event.first = !before;
   event.exchangeable = exchangeable(event.differences, missed.signature, body.session());
   if (before && event.differences.empty())

@@ -210,8 +210,7 @@ bool NumberArguments::reads_number(const c10::OperatorHandle &op, const jit::Sta
     return false;
   const at::Tensor &t = stack.back().toTensor();
   if (shapes::is_fake_tensor(t))
-    reject_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
-                     "staged, or in a trace from specs");
+    reject_number(t, "as an argument of an op");
   read_by_c_code(t, *value_of_number(t), false);
   return true;
 }

@@ -88,6 +88,12 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
             Py_TYPE(object)->tp_name, line));
+  if (tensor.is_nested())
+    trace::reject(trace::Rejection::capture,
+                  fmt::format("{} used at {} is a nested tensor, which has no sizes that a graph "
+                              "could be traced for. Pad it outside of the function "
+                              "(torch.nested.to_padded_tensor), and use the lengths, too.",
+                              path.empty() ? "a tensor" : path, line));
   capture_metas_.push_back(meta_of(object));
   return path.empty() ? "a tensor first used at " + line : path;
 }

@@ -28,6 +28,12 @@ void PythonTrace::describe(BodyResult &result) {
           fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
+    if (THPVariable_Unpack(t.get()).is_nested())
+      trace::reject(trace::Rejection::trace,
+                    fmt::format("{} returned a nested tensor, which has no sizes that a graph "
+                                "could be traced for. Return it padded "
+                                "(torch.nested.to_padded_tensor), and the lengths, too.",
+                                function_.name));
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     outputs_.push_back(meta_of(t.get()));
   }

@@ -44,24 +44,28 @@ std::string Concrete::shown_flat() const {
 
 Concrete::Arguments Concrete::take(const py::args &args, const py::kwargs &kwargs) const {
   std::string why[2];
-  bool binds = false;
+  bool binds[2] = {};
   for (const bool flat : {false, true}) {
     Arguments given;
     Values values;
     why[flat] = bind(flat, args, kwargs, values);
     if (!why[flat].empty())
       continue;
-    binds = true;
+    binds[flat] = true;
     why[flat] = take_values(flat, values, given);
     if (why[flat].empty())
       return given;
   }
+  if (!binds[false] && binds[true]) // a call of the flat form, but for the tensor that it names
+    raise(errors().signature,
+          fmt::format("{}: {} (As a call with the function's own parameters: {}.)", shown_flat(),
+                      why[true], why[false]));
   std::string message =
       fmt::format("Binding inputs to {} failed due to `{}`. Received args: {} for signature: {}.",
                   name_, why[0], shown(args, kwargs), text(signature()));
   if (why[1] != why[0])
     message += "\nFallback to flat signature also failed due to: " + why[1];
-  raise(binds ? errors().signature : PyExc_TypeError, message);
+  raise(binds[false] ? errors().signature : PyExc_TypeError, message);
 }
 
 /// A value for each parameter.

@@ -123,6 +123,17 @@ std::string keys_of(PyObject *dict) {
   return keys;
 }
 
+/// `self.b is self.a`: of a slot that has the tensor of an earlier one.
+std::string path_of_both(const Graph &graph, const std::string &path, const Slot &slot) {
+  for (std::size_t i = 0; i < graph.containers.size(); ++i)
+    for (std::size_t s = 0; s < graph.containers[i].slots.size(); ++s) {
+      const Slot &first = graph.containers[i].slots[s];
+      if (first.expect == Expect::capture && first.capture == slot.capture)
+        return path + " is " + graph.path(static_cast<int>(i), static_cast<int>(s));
+    }
+  return path + " is an argument";
+}
+
 } // namespace
 
 /// Each slot with what it holds `now`, or held before the trace.
@@ -139,7 +150,7 @@ std::vector<GuardedSlot> GraphGuards::report(const Reader *now,
       if (is_no_leaf(slot))
         continue;
       const std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefix);
-      result.push_back({slot.expect == Expect::same ? "shared " + path : path,
+      result.push_back({slot.expect == Expect::same ? path_of_both(graph_, path, slot) : path,
                         now ? current_leaf(slot, now->values[i][s].get(), captured, atoms)
                             : recorded_leaf(slot, atoms)});
     }

@@ -59,6 +59,12 @@ constexpr std::string_view kSetting =
 constexpr std::string_view kSwap =
     "the body swaps two tensors (torch.utils.swap_tensors) at {}, which is not recorded in a "
     "graph. Do it outside of the function.";
+constexpr std::string_view kJagged =
+    "the body makes a nested tensor with layout=torch.jagged at {}, which is not recorded in a "
+    "graph. Pad its rows (torch.nn.utils.rnn.pad_sequence), or make it outside of the function.";
+constexpr std::string_view kMasked =
+    "the body makes a MaskedTensor at {}, which is not recorded in a graph. Keep values and mask "
+    "apart (torch.where), or make it outside of the function.";
 constexpr std::string_view kProcesses =
     "the body calls torch.distributed.{} at {}, which is not recorded in a graph. {}";
 
@@ -168,6 +174,10 @@ std::string why_rejected(const Frame &frame) {
     return said(kSwap); // before torch counts references, of which a trace has more
   if (name == "BackwardHook.setup_input_hook" || name == "BackwardHook.setup_output_hook")
     return said(kHook);
+  if (file.ends_with("/nested/_internal/nested_tensor.py"))
+    return said(kJagged);
+  if (name == "MaskedTensor.__new__")
+    return said(kMasked);
   if (name.ends_with(".compile_wrapper"))
     return said(kCompiled);
   if (name == "DistributedDataParallel.forward")

@@ -135,8 +135,8 @@ def _function(row: dict[str, Any], events: list[dict[str, Any]], begin: float, e
 
 def _split(line: str) -> tuple[str, str]:
     """`  fix   text` -> (fix, text); a continued line has no first part."""
-    if line[2:5] in ("why", "fix", "see"):
-        return line[2:5], line[8:]
+    if line[2:5] in ("why", "fix", "or ", "see"):
+        return line[2:5].strip(), line[8:]
     return "", line.strip()
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from .._errors import TraceError
+from .._errors import Error, TraceError
 from .._tracehost import TensorSpec, fake_tensor
 from .._tracehost import needs_data as op_of
 
@@ -94,6 +94,9 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
             raise _explained(name, error) from error.__cause__
         failure = error
         _note_numbers(error, first)
+    except Error as error:
+        _note_numbers(error, first)
+        raise
     for maker in _further(first):
         try:
             return run(maker)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
+from ..commands import commands
 from ..errors import UsageError
 from ..reading import all_given
 from .checks import INSTALLED, OTHERS, Finding, Rows, host_version, run, variables
@@ -57,8 +59,12 @@ def _all(found: list[Finding]) -> Iterator[Finding]:
 def in_child() -> Rows:
     """Its last other line is the trouble, if it ends badly."""
     command = [sys.executable, "-P", "-m", f"{__package__}.with_torch"]
+    # What a run writes, this child does not write.
+    left_out = {option.variable for option in commands()["run"].settings()}
+    variables = {name: value for name, value in os.environ.items() if name not in left_out}
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, errors="backslashreplace")  # fmt: skip
+                             stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
+                             env=variables)  # fmt: skip
     last = ""
     for line in child.stdout or ():
         cells = line.rstrip("\n").split("\t")

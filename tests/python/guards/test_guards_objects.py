@@ -462,6 +462,32 @@ def test_a_nested_tensor_is_rejected():
         f(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
 
 
+NESTED = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+NO_SIZES = "a nested tensor, which has no sizes that a graph could be traced for. "
+
+
+def test_a_nested_tensor_that_is_returned_is_rejected():
+    f = tracehost.function(lambda x: torch.nested.nested_tensor([x, x * 2]), name="f")
+    with pytest.raises(tracehost.TraceError, match=f"returned {NO_SIZES}Return it padded"):
+        f(torch.ones(2))
+
+
+def test_a_nested_tensor_of_the_surroundings_is_rejected():
+    f = tracehost.function(lambda x: torch.nested.to_padded_tensor(NESTED, 0.0) + x)
+    with pytest.raises(tracehost.CaptureError, match=f"^NESTED .* is {NO_SIZES}Pad it outside"):
+        f(torch.ones(1))
+
+
+def test_a_nested_tensor_inside_is_recorded():
+    f = tracehost.function(
+        lambda x, y: torch.nested.to_padded_tensor(torch.nested.nested_tensor([x, y]) * 2, 0.0)
+    )
+    for size in (2, 3):
+        x, y = torch.ones(size), torch.full((4,), 3.0)
+        expected = torch.nn.utils.rnn.pad_sequence([x, y], batch_first=True) * 2
+        assert torch.equal(f(x, y), expected)
+
+
 # ---- what runs in between ------------------------------------------------------------------------
 
 

@@ -674,6 +674,16 @@ REFUSED = {
     ),
     "module hook": (lambda x: HOOKED(x), HOOK),
     "module pre-hook": (lambda x: PRE_HOOKED(x), HOOK),
+    "jagged": (
+        lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged).sum(),
+        "the body makes a nested tensor with layout=torch.jagged at {}, which is not recorded in a "
+        "graph. Pad its rows (torch.nn.utils.rnn.pad_sequence), or make it outside of the function.",
+    ),
+    "masked": (
+        lambda x: torch.masked.masked_tensor(x, x > 0).get_data(),
+        "the body makes a MaskedTensor at {}, which is not recorded in a graph. Keep values and mask "
+        "apart (torch.where), or make it outside of the function.",
+    ),
     "torch.compile": (
         lambda x: COMPILED(x),
         "the body calls a function that torch.compile has made, at {}; one graph can't hold the other. "

@@ -95,7 +95,7 @@ def test_max_retraces(run_host, tmp_path):
         "step (net.py:4): 2\n"
         "  why   argument 'x', dimension 0, took 3 values (1, 2, 3), from net.py:9\n"
         "  fix   @tracehost.function(reduce_retracing=True)   would save 1 of 3 traces\n"
-        "  fix   @tracehost.function(input_signature=[tracehost.TensorSpec([None], torch.float32)])   would save 2 of 3 traces\n"
+        "  or    @tracehost.function(input_signature=[tracehost.TensorSpec([None], torch.float32)])   would save 2 of 3 traces\n"
     )
     done = run_host("--max-retraces=2", "net.py")
     assert (done.returncode, done.stderr) == (0, "")

@@ -115,14 +115,16 @@ def test_a_fix_of_a_cause(cause, path, values, fix):
 @pytest.mark.parametrize(
     ("cause", "path", "values", "see"),
     [
-        ("value", "flag", ("True", "False"), "'flag' at train.py:40: each value is a graph of its own; pass few of them, or make a Function for each"),
-        ("rank", "x", ("[2]", "[2, 1]"), "'x' at train.py:40: each number of dimensions is a graph of its own; reshape or unsqueeze it"),
-        ("layout", "x", ("strides [3, 1]", "strides [1, 2]"), "'x' at train.py:40: each layout that the body reads is a graph of its own; pass one, for example by contiguous()"),
-        ("guard", "MODE (net.py)", ("'a'", "'b'"), "what sets 'MODE (net.py)': each value is a graph of its own; set it once, before the first call"),
-        ("guard", "len(SEEN (net.py))", ("1", "2"), "what changes 'len(SEEN (net.py))': each value is a graph of its own; pass a tensor with that number"),
-        ("guard", "net.training", ("True", "False"), "what switches 'net.training': each mode has a graph of its own; group the calls by mode"),
+        ("value", "flag", ("True", "False"), "'flag' at train.py:40: each value needs a graph of its own; pass few, or apply tracehost.function once for each"),
+        ("rank", "x", ("[2]", "[2, 1]"), "'x' at train.py:40: each number of dimensions needs a graph of its own; reshape or unsqueeze it"),
+        ("layout", "x", ("strides [3, 1]", "strides [1, 2]"), "'x' at train.py:40: each layout that the body reads needs a graph of its own; pass one, for example by contiguous()"),
+        ("guard", "MODE (net.py)", ("'a'", "'b'"), "what sets 'MODE (net.py)': each value needs a graph of its own; set it once, before the first call"),
+        ("guard", "len(SEEN (net.py))", ("1", "2"), "what changes 'len(SEEN (net.py))': each value needs a graph of its own; pass a tensor with that number"),
+        ("guard", "self.b is self.a", ("True", "False"), "what sets 'self.b': one tensor under two names needs a graph of its own; clone() it from the start"),
+        ("guard", "list(SEEN (net.py))", ("'a'", "'b'"), "what changes 'list(SEEN (net.py))': each value needs a graph of its own; keep it as it is"),
+        ("guard", "net.training", ("True", "False"), "what switches 'net.training': each mode needs a graph of its own; group the calls by mode"),
         ("capture", "net.w", ("float32[2]", "float64[2]"), "'net.w' at train.py:40: keep its shape, dtype and device, and change its values by copy_()"),
-        ("condition", "net.py:7", ("x.shape[0] > 4", "x.shape[0] <= 4"), "net.py:7: a comparison of sizes; each of its outcomes is a graph of its own"),
+        ("condition", "net.py:7", ("x.shape[0] > 4", "x.shape[0] <= 4"), "net.py:7: a comparison of sizes; each of its outcomes needs a graph of its own"),
     ],
 )  # fmt: skip
 def test_what_to_look_at_where_no_fix_is_known(cause, path, values, see):
@@ -390,7 +392,7 @@ step(x, i); step(x, j)
         ("step", 12, "lr", "torch.tensor({0})", "pass torch.tensor(0.1 * i) for 'lr' at a.py:12"),
         ("step", 12, "lr", "{0}.detach()", "pass (0.1 * i).detach() for 'lr' at a.py:12"),
         ("step", 12, "options['scale']", "torch.tensor({0})", "pass torch.tensor(2.0 * i) for \"options['scale']\" at a.py:12"),
-        ("step", 12, "decay", "torch.tensor({0})", "pass torch.tensor(i + 1) for 'decay' at a.py:12"),
+        ("step", 12, "decay", "torch.tensor({0})", "pass torch.tensor(i + 1) for 'decay' at a.py:13"),
         ("step", 12, "lr", "None", "pass None for 'lr' at a.py:12"),
         ("step", 12, "x", "f({0}, {0})", "pass f(x, x) with x = torch.ones(3) for 'x' at a.py:12"),
         ("step", 14, "lr", "torch.tensor({0})", "pass torch.tensor(lr) for 'lr' (lr is what a.py:14 passes)"),

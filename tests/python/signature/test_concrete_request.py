@@ -441,8 +441,8 @@ def test_a_shape_or_a_dtype_in_place_of_a_spec_is_noted(args, spec):
     with pytest.raises(TypeError) as caught:
         f.get_concrete_function(*args)
     assert caught.value.__notes__ == [
-        "A dtype, a list or a tuple is a Python value here, as in a call. For a tensor write "
-        f"f.get_concrete_function(tracehost.TensorSpec({spec})), with a None for each size that may differ."
+        "A shape, a dtype or a list is a Python value here, as in a call. For each tensor pass a "
+        f"TensorSpec, tracehost.TensorSpec({spec}), with a None for each size that may differ."
     ]
 
 

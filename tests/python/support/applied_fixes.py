@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 FIX = re.compile(
-    r"^  fix   (.*?)   (with the other fixes, )?would save (\d+) of (\d+) traces$", re.M
+    r"^  (?:fix|or )   (.*?)   (with the other fixes, )?would save (\d+) of (\d+) traces$", re.M
 )
 # `pass torch.tensor(i) for 'n' at a.py:9`: the caller's expression is in it
 _PASS = re.compile(
@@ -101,7 +101,8 @@ class _Program:
         at_line = [
             one
             for one in ast.walk(self.tree)
-            if isinstance(one, ast.Call) and one.lineno in (lines or self.lines)
+            if isinstance(one, ast.Call)
+            and not (lines or self.lines).isdisjoint(range(one.lineno, one.end_lineno + 1))
         ]
         by_name = [one for one in at_line if _called(one) == self.name]
         if by_name:

@@ -6,13 +6,17 @@ import re
 
 from .causes import Cause, quoted
 from .changes import written
+from .numbers import are_numbers
 from .records import Account
 
 # What has a graph of its own, each time that it changes, and what to do instead.
 _OWN_GRAPHS = {
     "rank": ("number of dimensions", "reshape or unsqueeze it"),
-    "structure": ("length or set of keys", "pass a fixed one, or one stacked tensor"),
-    "value": ("value", "pass few of them, or make a Function for each"),
+    "structure": (
+        "length or set of keys",
+        "pass the same, or one stacked tensor with reduce_retracing=True",
+    ),
+    "value": ("value", "pass few, or apply tracehost.function once for each"),
     "type": ("type", "pass one"),
     "layout": ("layout that the body reads", "pass one, for example by contiguous()"),
 }
@@ -23,7 +27,7 @@ def advice(cause: Cause, account: Account) -> str:
     if not cause.differs:
         return _of_event(cause, account)
     if cause.kind == "condition":
-        return f"{cause.path}: a comparison of sizes; each of its outcomes is a graph of its own"
+        return f"{cause.path}: a comparison of sizes; each of its outcomes needs a graph of its own"
     if cause.kind == "read" and ":" not in cause.where:  # read behind the body
         return f"the lists and dicts that {account.name} ({account.place}) fills or returns: keep tensors in them, not numbers"
     if cause.kind == "read":
@@ -35,14 +39,14 @@ def advice(cause: Cause, account: Account) -> str:
     if cause.kind == "guard":
         return _of_guard(cause)
     if cause.kind == "object":
-        return f"{path}{cause.place}: each object has a graph of its own; pass the same one"
+        return f"{path}{cause.place}: each object needs a graph of its own; pass the same one"
     if cause.kind == "capture":
         return f"{path}{cause.place}: keep its shape, dtype and device, and change its values by copy_()"
     if cause.kind == "type" and "None" in cause.values:
         return f"{path}{cause.place}: None and a tensor are two graphs; pass a tensor always, or make two Functions"
     if cause.kind in _OWN_GRAPHS:
         each, instead = _OWN_GRAPHS[cause.kind]
-        return f"{path}{cause.place}: each {each} is a graph of its own; {instead}"
+        return f"{path}{cause.place}: each {each} needs a graph of its own; {instead}"
     return f"what sets {path}{cause.place}"
 
 
@@ -76,7 +80,11 @@ def _of_once(reason: str) -> str:
 def _of_guard(cause: Cause) -> str:
     path = quoted(cause.path)
     if cause.path.endswith(".training") or ".training (" in cause.path:
-        return f"what switches {path}: each mode has a graph of its own; group the calls by mode"
+        return f"what switches {path}: each mode needs a graph of its own; group the calls by mode"
+    name, _, other = cause.path.partition(" is ")
+    if other:
+        return f"what sets {quoted(name)}: one tensor under two names needs a graph of its own; clone() it from the start"
     if written(cause.path):
-        return f"what sets {path}: each value is a graph of its own; set it once, before the first call"
-    return f"what changes {path}: each value is a graph of its own; pass a tensor with that number"
+        return f"what sets {path}: each value needs a graph of its own; set it once, before the first call"
+    instead = "pass a tensor with that number" if are_numbers(cause.values) else "keep it as it is"
+    return f"what changes {path}: each value needs a graph of its own; {instead}"

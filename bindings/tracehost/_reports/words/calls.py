@@ -28,7 +28,8 @@ def passes(account: Account, path: str, pattern: str) -> str:
         return f"pass {pattern} for {quoted(path)}{_at([one.text for one in shown])}{more}"
     found: dict[str, list[str]] = {}  # places by what is written there
     for place in shown:
-        found.setdefault(_written(account, place, path), []).append(place.text)
+        expression, line = _written(account, place, path)
+        found.setdefault(expression, []).append(_moved(place, line))
     if not found or "" in found:
         name = _steps(path)[0]
         where = f" ({name} is what {shown[0].text} passes)" if shown and name else ""
@@ -61,15 +62,20 @@ def _places(account: Account) -> list[Place]:
     return sorted(counts, key=lambda place: -counts[place])
 
 
-def _written(account: Account, place: Place, path: str) -> str:
-    """The expression at the call for the path; empty: not known, or too long."""
+def _moved(place: Place, line: int) -> str:
+    """The text of the place on another line of the same file: an argument may stand on a line of its own."""
+    return place.text.replace(f":{place.line}", f":{line}", 1)
+
+
+def _written(account: Account, place: Place, path: str) -> tuple[str, int]:
+    """The expression at the call for the path, and its line; empty: not known, or too long."""
     text = "".join(linecache.getlines(place.file))
     module = _Module.of(text)
     names = module.names(account, place.file)
     calls = [one for one in module.calls if _covers(one, place.line) and _last(one.func) in names]
     found = {_of_call(account, call, path, text) for call in calls}
-    made = found.pop() if len(found) == 1 else ""
-    return "" if "\n" in made or len(made) > _LONGEST else made
+    made, line = found.pop() if len(found) == 1 else ("", place.line)
+    return ("", place.line) if "\n" in made or len(made) > _LONGEST else (made, line)
 
 
 class _Module:
@@ -106,12 +112,13 @@ def _covers(node: ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
-def _of_call(account: Account, call: ast.Call, path: str, text: str) -> str:
-    """The text of what the call passes for the path; empty: not known."""
+def _of_call(account: Account, call: ast.Call, path: str, text: str) -> tuple[str, int]:
+    """The text of what the call passes for the path, and its line; empty: not known."""
+    unknown = ("", call.lineno)
     root, steps = _steps(path)
     value = _passed(account, call, root)
     if value is None:
-        return ""
+        return unknown
     rest = path.removeprefix(root)
     for key, behind in steps:
         part = _part(value, key)
@@ -119,9 +126,9 @@ def _of_call(account: Account, call: ast.Call, path: str, text: str) -> str:
             break
         value, rest = part, behind
     if rest and not isinstance(value, ast.Name | ast.Attribute | ast.Subscript):
-        return ""
+        return unknown
     written = ast.get_source_segment(text, value)
-    return written + rest if written else ""
+    return (written + rest, value.lineno) if written else unknown
 
 
 def _passed(account: Account, call: ast.Call, name: str) -> ast.expr | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import enum
 
+import torch
+
 from .source import Definition, parsed
 
 
@@ -150,7 +152,7 @@ class Uses:
         if isinstance(owner, ast.Name) and owner.id == "math":
             is_number = name in _MATH and self._body.is_converted
             return self._use(call, depth + 1) if is_number else Use.VALUE
-        if not (_is_torch(owner) or self._is_tensor(owner)):
+        if not (_is_torch(owner) or self._is_tensor(owner) or _is_in_place(name)):
             return Use.VALUE
         return Use.COUNT if name in _COUNTS else Use.ARITHMETIC
 
@@ -192,7 +194,9 @@ class Uses:
         if not isinstance(node, ast.Call) or _name(node) in _NO_TENSORS | {"size", "numel", "item"}:
             return False
         if isinstance(node.func, ast.Attribute) and (
-            _is_torch(node.func.value) or self._is_tensor(node.func.value)
+            _is_torch(node.func.value)
+            or self._is_tensor(node.func.value)
+            or _is_in_place(node.func.attr)
         ):
             return True
         return any(map(self._is_tensor, node.args))
@@ -244,6 +248,11 @@ def _names(target: ast.AST) -> set[str]:
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_in_place(method: str) -> bool:
+    """`mul_`: of a tensor, also of one that is no argument."""
+    return method.endswith("_") and not method.startswith("_") and hasattr(torch.Tensor, method)
 
 
 def _is_torch(owner: ast.AST) -> bool:

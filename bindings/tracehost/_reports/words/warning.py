@@ -1,5 +1,5 @@
 """The text of a RetraceWarning: what happened and its cost, a `why` line for each cause, and for each a `fix` line that
-was tried on the recorded calls, else a `see` line.
+was tried on the recorded calls, else a `see` line. `or` begins a fix in place of the one above it.
 
     5 out of the last 5 calls to step (train.py:12) triggered retracing: 41 ms so far.
       why   argument 'lr' took 5 values (0.1, 0.2, 0.3, 0.4, 0.5), from train.py:40
@@ -84,9 +84,12 @@ def causes_and_fixes(
         lines.append(f"        and {counted(len(said) - len(shown), 'more cause')}")
     wanted = {found.index(cause) for cause in shown}
     answered: set[int] = set()
+    reduces = False
     for fix in Choice(found, remedies.found(), known).shown():
         if wanted.intersection(fix.remedy.covers):
-            lines.append(f"  fix   {fix.remedy.text}   {fix.claim}")
+            word = "or " if reduces and fix.remedy.kind == "declare" else "fix"
+            lines.append(f"  {word}   {fix.remedy.text}   {fix.claim}")
+            reduces |= fix.remedy.kind == "reduce"
             answered.update(fix.remedy.covers)
     lines += [f"  see   {advice(found[index], known)}" for index in sorted(wanted - answered)]
     return "".join(f"\n{line}" for line in lines)

@@ -170,6 +170,11 @@ def reject_here(message: str) -> None:
 
 
 def reject(message: str) -> NoReturn:
-    """Raises StagingError, and remembers it for a body that swallows it."""
-    reject_staging(message)
+    """Raises StagingError, and remembers it for a body that swallows it. What a side without data has raised is no
+    context of it: nothing of the call has failed."""
+    try:
+        reject_staging(message)
+    except Exception as error:
+        error.__suppress_context__ = True
+        raise
     raise AssertionError("unreachable")
