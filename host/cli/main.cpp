@@ -95,7 +95,9 @@ int fail(const std::string &command, const std::vector<std::string> &words,
 // A command gets its words as they are. -P: what lies in the current folder is not taken for a part
 // of it.
 int run_command(const std::string &command, const std::vector<std::string> &words) {
-  if (command != "doctor") // which shows them
+  if (command == "doctor") // shows the variables of a run, which are not for itself
+    ::setenv("TRACEHOST_INTERCEPTION_PID", "0", 1);
+  else
     leave_out_runs_own();
   if (command == "help" || command == "completion" || command == "misspelt") // of any environment
     ::unsetenv("TRACEHOST_PYTHON");

@@ -40,8 +40,8 @@ bool in_surroundings(const std::vector<Difference> &differences) {
   });
 }
 
-/// Surroundings as the body of `made` found them: it may have changed them since. Two slots may have
-/// one path, so these are compared where all paths are the same.
+/// Surroundings as the body of `made` found them: it may have changed them since. Two slots may
+/// have one path, so these are compared where all paths are the same.
 void as_found(const Signature &made, Signature &now) {
   if (std::ranges::equal(made.guarded, now.guarded, {}, &GuardedSlot::path, &GuardedSlot::path))
     for (std::size_t i = 0; i < now.guarded.size(); ++i)
@@ -130,7 +130,8 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.was_evicted = cache_.was_evicted(event.signature);
   event.counted = missed.counted;
   SpecializationRef before;
-  event.differences = nearest(body, missed.signature, before, &event.alike, &made->signature).differences;
+  event.differences =
+      nearest(body, missed.signature, before, &event.alike, &made->signature).differences;
   event.first = !before;
   event.exchangeable = exchangeable(event.differences, missed.signature, body.session());
   if (before && event.differences.empty())

@@ -341,13 +341,14 @@ double real_of_number(const at::Tensor &number) {
 
 [[noreturn]] static void reject_without_value(Rejection why, const std::string &how) {
   const bool from_specs = current->frontend.without_data();
-  reject(why, fmt::format("the body uses a tensor's number as a Python value ({}) at {}, and {} has "
-                          "no values. Keep the computation in numbers and tensors (torch.where, "
-                          "masks; under autograph, if, while and range() take them), or {}.",
-                          how, text(current->here()),
-                          from_specs ? "a trace from specs" : "a branch or loop of the graph",
-                          from_specs ? "let the first call trace it, which has values"
-                                     : "compute the number before the branch or loop"));
+  reject(why,
+         fmt::format("the body uses a tensor's number as a Python value ({}) at {}, and {} has "
+                     "no values. Keep the computation in numbers and tensors (torch.where, "
+                     "masks; under autograph, if, while and range() take them), or {}.",
+                     how, text(current->here()),
+                     from_specs ? "a trace from specs" : "a branch or loop of the graph",
+                     from_specs ? "let the first call trace it, which has values"
+                                : "compute the number before the branch or loop"));
 }
 
 void reject_number(const at::Tensor &, const std::string &how) {

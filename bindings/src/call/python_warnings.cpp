@@ -11,6 +11,19 @@
 
 namespace tracehost::python {
 
+namespace {
+
+/// At the user's line that has called. The innermost frame may be torch's, which calls a module's
+/// forward, or tracehost's own, as for a request.
+bool warn_at_call(PyObject *category, const std::string &message) {
+  const Site at = user_line();
+  return (at.line ? PyErr_WarnExplicit(category, message.c_str(), at.file.c_str(), at.line, nullptr,
+                                       nullptr)
+                  : PyErr_WarnEx(category, message.c_str(), 1)) == 0;
+}
+
+} // namespace
+
 bool PythonTrace::warn() {
   return warn_side_effects() &&
          warn_once(draws_, "draws ",
@@ -39,9 +52,8 @@ bool PythonTrace::warn_once(const std::vector<trace::NotedLine> &list, const std
   for (const trace::NotedLine &one : list) {
     const std::string where = text(one.where);
     if (function_.warned.insert(kind + where).second &&
-        PyErr_WarnEx(errors().trace_warning,
-                     fmt::format(fmt::runtime(message), function_.name, one.what, where).c_str(),
-                     1))
+        !warn_at_call(errors().trace_warning,
+                      fmt::format(fmt::runtime(message), function_.name, one.what, where)))
       return false;
   }
   return true;
@@ -63,7 +75,7 @@ bool PythonTrace::warn_mismatch() {
       "that in as a tensor or an argument: time, random numbers of Python or numpy, state that "
       "other code changes. If it does not, please report it.",
       function_.name, when, call_.mismatch->what, op);
-  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+  return warn_at_call(errors().trace_warning, message);
 }
 
 bool PythonTrace::warn_skips() {
@@ -79,7 +91,7 @@ bool PythonTrace::warn_skips() {
       "run as plain Python. The reason of the last one: {}. {}.",
       function_.name, NegativeCache::kTraces, call_.skips,
       once.empty() ? report::contrast(call_.differing) : once, remedy);
-  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+  return warn_at_call(errors().trace_warning, message);
 }
 
 bool PythonTrace::warn_side_effects() {
@@ -91,11 +103,7 @@ bool PythonTrace::warn_side_effects() {
         "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
         "such state in a tensor that is updated in place, or change it outside of the function.",
         function_.name, e.path, where);
-    // A request comes through tracehost's own Python code.
-    const Site at = request_ ? user_line() : Site();
-    if (at.line ? PyErr_WarnExplicit(errors().side_effect, message.c_str(), at.file.c_str(),
-                                     at.line, nullptr, nullptr)
-                : PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
+    if (!warn_at_call(errors().side_effect, message))
       return false;
   }
   return true;

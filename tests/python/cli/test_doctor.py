@@ -75,6 +75,26 @@ def test_json(run_host, tmp_path):
     assert sorted(map(str, document["settings"])) == sorted(map(str, wanted))
 
 
+def test_the_variables_of_a_run_are_shown_and_nothing_is_written(run_host, tmp_path):
+    names = "REPORT", "METRICS_FILE", "EVENTS"
+    env = {f"TRACEHOST_{name}": str(tmp_path / name) for name in names}
+    env |= {"TRACEHOST_MAX_RETRACES": "3", "TRACEHOST_INTERCEPT": "torch.compile"}
+    done = run_host("doctor", env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = done.stdout.partition("settings:\n")[2].splitlines()
+    wanted = {name.lower().removeprefix("tracehost_").replace("_", "-"): name for name in env}
+    assert sorted(shown) == sorted(f"  {o} = {env[n]} ({n})" for o, n in wanted.items())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_value_of_a_variable_is_an_error(run_host):
+    done = run_host("doctor", "--json", env={"TRACEHOST_MAX_RETRACES": "none"})
+    assert done.returncode == 2
+    assert done.stderr == (
+        "tracehost: TRACEHOST_MAX_RETRACES takes a non-negative integer, got 'none'\n"
+    )
+
+
 @pytest.fixture
 def with_other_torch(run_host, tmp_path):
     """with_other_torch(source, *words) -> `tracehost doctor`, where `import torch` runs the source"""
