@@ -58,6 +58,27 @@ def test_a_body_that_draws_runs_as_plain_code(noise):
     ]
 
 
+class Counted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.steps = []
+
+    @tracehost.function
+    def forward(self, x):
+        return x * len(self.steps)
+
+
+def test_the_warning_of_a_module_stands_at_the_users_line():
+    net = Counted()
+    with pytest.warns(tracehost.TraceWarning, match="served no later call") as told:
+        for count in range(BEFORE + 1):
+            net(X)
+            net.steps.append(count)
+    line = test_the_warning_of_a_module_stands_at_the_users_line.__code__.co_firstlineno + 4
+    (warning,) = [one for one in told if one.category is tracehost.TraceWarning]
+    assert (warning.filename, warning.lineno) == (__file__, line)
+
+
 def test_a_value_that_changes_before_each_call():
     steps = []
 
