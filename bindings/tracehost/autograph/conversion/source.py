@@ -80,13 +80,17 @@ def imports_of(code: CodeType) -> set[str]:
     return {n for n in found - others if isinstance(n, str) and n.isidentifier()}
 
 
+# From Python 3.14 on a function in a class has CO_METHOD.
+_OF_PLACE = inspect.CO_NESTED | getattr(inspect, "CO_METHOD", 0)
+
+
 def _essence(code: CodeType) -> tuple[Any, ...]:
     """All of a code object but its name and place."""
     return (
         code.co_code,
         code.co_exceptiontable,
         (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
-        code.co_flags & ~inspect.CO_NESTED,
+        code.co_flags & ~_OF_PLACE,
         (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars),
         [_constant(value, code) for value in code.co_consts],
     )
