@@ -375,7 +375,6 @@ def reject_arguments(func: Any, declared: bool, /, *args: Any, **kwargs: Any) ->
             taken = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
             signature = signature.replace(parameters=taken)
         _check_names(signature, list(kwargs))
-        _check_count(signature, len(args))
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{name}() {error}") from None
@@ -392,15 +391,6 @@ def _check_names(signature: inspect.Signature, given: list[str]) -> None:
             close = difflib.get_close_matches(name, named, 1)
             hint = f". Did you mean '{close[0]}'?" if close else ""
             raise TypeError(f"got an unexpected keyword argument '{name}'{hint}")
-
-
-def _check_count(signature: inspect.Signature, given: int) -> None:
-    """As in Python, a method's `self` is one of them."""
-    kinds = [p.kind for p in signature.parameters.values()]
-    by_place = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    taken = sum(kind in by_place for kind in kinds)
-    if given > taken and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        raise TypeError(f"too many positional arguments: takes {taken}, got {given}")
 
 
 def deep_copy(made: Function, memo: dict[int, Any]) -> Function:
