@@ -238,7 +238,7 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
 
 /// `with manager:` in a side of an `if`, where C code enters: a lock, a file.
 void Reads::enter(PyObject *manager) {
-  if (!sides_.under_way())
+  if (!sides_.has_sides())
     return;
   const Owned text(PyUnicode_InternFromString("__enter__"));
   PyObject *found = _PyType_Lookup(Py_TYPE(manager), text.get()); // borrowed

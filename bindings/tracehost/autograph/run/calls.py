@@ -34,7 +34,6 @@ from ..staging.conditions import raise_if
 from ..staging.iterables import Range, enumerate_, is_staged, len_, range_, zip_
 from ..staging.snapshots import cells
 from ..staging.state import is_read, is_tensor, is_traced
-from ..staging.taken import takes, taking
 from . import cases
 from .explicit import cond, while_loop
 from .flags import flags_of
@@ -232,10 +231,6 @@ _OF_NUMBERS = {"bucketize", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp
 
 
 def _of_builtin(f: Any) -> Any:
-    return taking(f, _builtin(f)) if takes(f) else _builtin(f)
-
-
-def _builtin(f: Any) -> Any:
     if f in _BUILTINS:  # math.pow is not torch's
         return _BUILTINS[f]
     name = getattr(f, "__name__", "")
@@ -456,8 +451,7 @@ def _maker(kind: Any, init: FunctionType) -> Callable[..., Any]:
 def _of_method(f: Any) -> Any:
     function = f.__func__
     made = call(function)
-    called = f if made is function else MethodType(made, f.__self__)
-    return taking(f, called) if takes(f) else called
+    return f if made is function else MethodType(made, f.__self__)
 
 
 def _of_partial(f: Any) -> Any:

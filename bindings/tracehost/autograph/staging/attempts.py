@@ -61,6 +61,10 @@ class ImpureBody(ImpureSide):
     """The same of a loop's body outside of such sides."""
 
 
+def _impure(loop: Loop) -> ImpureSide:
+    return (ImpureSide if loop.in_side else ImpureBody)(loop.impure)
+
+
 class Outcome(enum.Enum):
     """How an attempt to stage a loop ended."""
 
@@ -162,11 +166,13 @@ class StagedLoop(Carrying):
             try:
                 try:
                     with bodies:
-                        loop.body(varying, body)
+                        loop.body(varying, body, self.containers.reached)
                 except ValueReadError:
                     if self.unrolls:
                         raise Unroll from None
                     raise
+                if loop.impure:  # the body has caught it
+                    raise _impure(loop)
                 grows = self.containers.growing()
                 if grows is None:
                     self._check_used()
@@ -186,7 +192,7 @@ class StagedLoop(Carrying):
             except Grows as found:  # of a loop or branch inside
                 grows = found
             except (Unroll, ImpureSide) as found:
-                ended = found
+                ended = _impure(loop) if loop.impure else found
             except Exception as error:
                 if without_data() or not abandons() or is_interrupt(error):
                     raise

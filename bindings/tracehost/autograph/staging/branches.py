@@ -348,8 +348,8 @@ class _If:
             return [tensor for parts in outcome.parts for tensor in parts.tensors()]
 
         try:
-            iterators = self.containers.iterators() if self.checks and not real else []
-            first = self.branches.run_side(side, run, self.checks, self.rest == side, iterators)
+            held = self.containers.reached
+            first = self.branches.run_side(side, run, self.checks, self.rest == side, held)
             if self.branches.impure and not real:  # the side has caught it
                 raise ImpureSide(self.branches.impure)
         except (Error, Grows, RecursionError):
