@@ -101,6 +101,12 @@ constexpr Row kPackages[] = {
      "backward requires_grad_ retain_grad register_hook register_post_accumulate_grad_hook "
      "run_backward share_memory_ set_ manual_seed seed set_state set_offset _write_file set_data",
      Purity::repeated},
+    // Settings of the whole process.
+    {"torch", Effect::contents,
+     "set_anomaly_enabled _set_autograd_fallback_mode _set_grad_layout_enforcement_enabled "
+     "_set_graph_executor_optimize _set_multithreading_enabled _set_view_replay_enabled "
+     "_set_warnAlways",
+     Purity::lost},
     {"torch._C", Effect::contents,
      "PyTorchFileWriter PyTorchFileReader import_ir_module _set_worker_pids _multiprocessing_init "
      "_initExtension _crash_if_csrc_asan",
@@ -223,7 +229,7 @@ constexpr Row kMethods[] = {
      "synchronize query wait_event wait_stream record_event __enter__ __exit__"},
     {"torch._C._CudaEventBase", Effect::device, "record wait synchronize query"},
     {"torch._C._CudaStreamBase", Effect::device, "synchronize query"},
-    {"_queue.SimpleQueue", Effect::threads, ""},
+    {"_queue.SimpleQueue", Effect::threads, "", Purity::lost},
     {"_thread._ThreadHandle", Effect::threads, ""},
     {"_thread", Effect::process_state, "locked _is_owned", Purity::pure},
     {"_thread", Effect::changes, "", Purity::repeated},

@@ -253,15 +253,15 @@ bool Reads::has_output(const Called &called, Arguments arguments) const {
 
 /// What a call is that prints or works with a file. A library's log is written at the trace.
 Sides::Kind Reads::output_of(const Called &called, Arguments arguments) const {
-  if (!called.method) // print() to a text that the program looks at
-    return std::ranges::any_of(arguments,
-                               [this](PyObject *argument) {
-                                 return argument &&
-                                        PyObject_TypeCheck(argument, known().string_io) &&
-                                        was_there(argument);
-                               })
+  if (!called.method) {
+    const auto is_text = [this](PyObject *file) { // that the program looks at
+      return file && PyObject_TypeCheck(file, known().string_io) && was_there(file);
+    };
+    const bool shows = rule_of(called.of, called.name).effect == Effect::shows;
+    return std::ranges::any_of(arguments, is_text) || (shows && is_text(PySys_GetObject("stdout")))
                ? Sides::Kind::lost
                : Sides::Kind::once;
+  }
   const bool writes = called.name == "write" || called.name == "writelines" ||
                       called.name == "flush" || called.name == "close";
   const bool of_library = is_library(origin_of(frame_->code));

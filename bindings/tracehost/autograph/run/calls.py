@@ -162,6 +162,12 @@ def _of_values(plain: Callable[..., Any]) -> Callable[..., Any]:
     return _with_values(plain, lambda value: _value(read(value)))
 
 
+def _complex(*args: Any, **options: Any) -> complex:
+    """Of a complex tensor C code asks for the value, where no graph can check it."""
+    parts = (a.item() if is_tensor(a) and a.is_complex() else a for a in args)
+    return complex(*parts, **options)
+
+
 def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
     pairs = [(pred, call(f)) for pred, f in cases.checked_pairs(pred_fn_pairs, default)]
     return cases.case(pairs, call(default), exclusive)
@@ -405,7 +411,7 @@ _FUNCTIONS.update(
         torch.nn.functional.interpolate: _interpolate,
     }
 )
-_TYPES.update({type: _type, collections.deque: _deque})
+_TYPES.update({type: _type, collections.deque: _deque, complex: _complex})
 
 
 def _of_descriptor(f: Any) -> Any:
