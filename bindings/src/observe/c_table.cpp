@@ -224,6 +224,12 @@ constexpr Row kMethods[] = {
     {"functools._lru_cache_wrapper", Effect::changing, "cache_info"},
     {"functools._lru_cache_wrapper", Effect::changing, "cache_clear", Purity::lost},
     {"functools._lru_cache_wrapper", Effect::nothing, "cache_parameters"},
+    {"numpy.ndarray", Effect::changes,
+     "fill sort partition put itemset resize setfield byteswap setflags __setstate__ __setitem__ "
+     "__iadd__ __isub__ __imul__ __itruediv__ __ifloordiv__ __imod__ __ipow__ __imatmul__ "
+     "__iand__ __ior__ __ixor__ __ilshift__ __irshift__"},
+    {"numpy.ndarray", Effect::outside, "tofile dump"},
+    {"numpy.ndarray", Effect::contents, "", Purity::pure},
     {"torch.Event", Effect::device, "record wait synchronize query"},
     {"torch.Stream", Effect::device,
      "synchronize query wait_event wait_stream record_event __enter__ __exit__"},

@@ -45,7 +45,7 @@ void Reads::observe(const Frame &frame, const Instruction &instruction, bool cal
   frame_ = &frame;
   instruction_ = &instruction;
   top_ = stack_of(frame) + instruction.depth;
-  named_ = instruction.named;
+  out_ = named_ = instruction.named;
   called_ = called;
   if (prints_ == &frame)
     prints_ = nullptr;

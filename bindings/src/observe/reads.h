@@ -170,6 +170,7 @@ private:
   const Instruction *instruction_ = nullptr;
   const Word<PyObject> *top_ = nullptr; ///< one past the last value of its stack
   bool named_ = false;                  ///< a call, some arguments of which have names
+  bool out_ = false;                    ///< one of these may be `out`
   bool called_ = false;
   std::unordered_set<PyObject *> attributes_; ///< dicts of objects, read in an attempt; borrowed
   std::vector<Taker> takers_;

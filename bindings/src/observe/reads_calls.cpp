@@ -83,6 +83,11 @@ void Reads::calls_unpacked() {
   paths_.whole(positional, false);
   if (named_)
     paths_.whole(operand(1), false);
+  out_ = named_;
+  if (named_ && PyDict_CheckExact(operand(1))) {
+    out_ = PyDict_GetItemString(operand(1), "out") != nullptr;
+    forget_error();
+  }
   std::vector<PyObject *> arguments;
   if (PyTuple_Check(positional) || PyList_Check(positional))
     arguments.assign(PySequence_Fast_ITEMS(positional),

@@ -63,7 +63,8 @@ bool may_change(PyObject *object) {
 
 /// Whether it keeps what no slot and no snapshot shows: the memory and the state of C code.
 bool keeps_own_state(PyObject *object) {
-  if (is_collection(object))
+  if (is_collection(object) || PyFunction_Check(object) || PyType_Check(object) ||
+      PyModule_Check(object) || PyCell_Check(object))
     return false;
   PyTypeObject *type = Py_TYPE(object);
   if (!has_user_attributes(type) || PyObject_CheckBuffer(object))
@@ -242,10 +243,10 @@ bool Reads::calls_for_user() const {
 
 /// A function of numpy that may write to one of its arguments: `np.add(a, 1, out=a)`.
 bool Reads::has_output(const Called &called, Arguments arguments) const {
-  if (!called.of.starts_with("numpy") || called.method)
+  if (!called.of.starts_with("numpy"))
     return false;
-  if (named_)
-    return true;
+  if (out_ || called.method)
+    return out_;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   forget_error();
   return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
