@@ -107,7 +107,7 @@ private:
   void note_unrestored(Paths::Position at, PyObject *dict);
   bool was_there(PyObject *object) const;
   Sides::Kind lost_of(PyObject *object) const;
-  Sides::Kind output_of(const Called &called, Arguments arguments) const;
+  Sides::Kind output_of(Rule rule, const Called &called, Arguments arguments) const;
   void note_taken(PyObject *iterator);
   void note_import(PyObject *name);
   void note_call(Rule rule, const Called &called, Arguments arguments);

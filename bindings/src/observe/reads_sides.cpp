@@ -89,6 +89,13 @@ Owned shown_by(PyObject *object) {
   return owner;
 }
 
+/// Whether open() makes or writes a file: `"w"`, `"ab+"`.
+bool is_writing_mode(PyObject *mode) {
+  const std::string_view text = mode && PyUnicode_Check(mode) ? utf8(mode) : "";
+  return text.size() <= 3 && text.find_first_not_of("rwaxbt+") == text.npos &&
+         text.find_first_of("wax+") != text.npos;
+}
+
 /// What autograd keeps with a tensor: the trace records its stores.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
@@ -245,29 +252,34 @@ bool Reads::calls_for_user() const {
 bool Reads::has_output(const Called &called, Arguments arguments) const {
   if (!called.of.starts_with("numpy"))
     return false;
-  if (out_ || called.method)
-    return out_;
+  if (out_ || called.method) // np.add.reduce(a, axis, dtype, out)
+    return out_ || (called.of == "numpy.ufunc" && arguments.size() > 4 && arguments[4] != Py_None);
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   forget_error();
   return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
 }
 
-/// What a call is that prints or works with a file. A library's log is written at the trace.
-Sides::Kind Reads::output_of(const Called &called, Arguments arguments) const {
-  if (!called.method) {
-    const auto is_text = [this](PyObject *file) { // that the program looks at
-      return file && PyObject_TypeCheck(file, known().string_io) && was_there(file);
-    };
-    const bool shows = rule_of(called.of, called.name).effect == Effect::shows;
-    return std::ranges::any_of(arguments, is_text) || (shows && is_text(PySys_GetObject("stdout")))
-               ? Sides::Kind::lost
-               : Sides::Kind::once;
-  }
-  const bool writes = called.name == "write" || called.name == "writelines" ||
-                      called.name == "flush" || called.name == "close";
+/// What a call is that prints or works with a file. A print and a library's log are written at the
+/// trace, but not to a text that the program looks at.
+Sides::Kind Reads::output_of(Rule rule, const Called &called, Arguments arguments) const {
   const bool of_library = is_library(origin_of(frame_->code));
-  return called.of.starts_with("_io.") && !(of_library && writes) ? Sides::Kind::lost
-                                                                  : Sides::Kind::once;
+  if (called.method) {
+    const bool writes = called.name == "write" || called.name == "writelines" ||
+                        called.name == "flush" || called.name == "close";
+    return called.of.starts_with("_io.") && !(of_library && writes) ? Sides::Kind::lost
+                                                                    : Sides::Kind::once;
+  }
+  const auto is_text = [this](PyObject *file) {
+    return file && PyObject_TypeCheck(file, known().string_io) && was_there(file);
+  };
+  bool lost = std::ranges::any_of(arguments, is_text);
+  if (rule.effect == Effect::shows)
+    lost |= is_text(PySys_GetObject("stdout"));
+  else if (called.of == "_io")
+    lost |= !of_library && std::ranges::any_of(arguments, is_writing_mode);
+  else if (rule.effect != Effect::unknown) // pickle.dump
+    lost |= change_of(arguments) == Sides::Kind::lost;
+  return lost ? Sides::Kind::lost : Sides::Kind::once;
 }
 
 void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
@@ -304,7 +316,7 @@ void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
   case Purity::once:
     // torch calls its own operators by functions without a module.
     if (rule.effect != Effect::unknown || origin_of(frame_->code) != Origin::torch)
-      note(output_of(called, arguments));
+      note(output_of(rule, called, arguments));
     break;
   case Purity::lost:
     note(Sides::Kind::lost);
