@@ -156,17 +156,22 @@ bool is_complex_number(const at::Tensor &t) {
          at::isComplexType(t.scalar_type());
 }
 
-/// The graph checks both parts.
+/// As where the body needs the value of a float: the trace serves its own call.
 PyObject *complex_item(const at::Tensor &t) {
   std::array<double, 2> parts{};
   for (const bool imaginary : {false, true}) {
     const Owned number(read_number(imaginary ? at::imag(t) : at::real(t)));
-    const Owned value(number ? value_of(number.get()) : nullptr);
-    if (!value)
+    if (!number)
       return nullptr;
-    parts[imaginary] = PyFloat_AsDouble(value.get());
+    const at::Tensor &read = THPVariable_Unpack(number.get());
+    try {
+      trace::need_number(read, "Tensor.item of a complex tensor");
+    } catch (const trace::Abandoned &) { // the body continues without a trace
+    }
+    const trace::PausedWithData paused;
+    parts[imaginary] = read.item().toDouble();
   }
-  return PyErr_Occurred() ? nullptr : PyComplex_FromDoubles(parts[0], parts[1]);
+  return PyComplex_FromDoubles(parts[0], parts[1]);
 }
 
 PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,

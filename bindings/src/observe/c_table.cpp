@@ -26,8 +26,7 @@ constexpr Row kFunctions[] = {
     {"builtins", Effect::contents, ""},
     {"sys", Effect::nothing,
      "_getframe _getframemodulename intern exc_info exception is_finalizing gettrace getprofile"},
-    {"sys", Effect::nothing,
-     "audit displayhook exit settrace setprofile", Purity::once},
+    {"sys", Effect::nothing, "audit displayhook exit settrace setprofile", Purity::once},
     {"sys", Effect::nothing, "setrecursionlimit setswitchinterval", Purity::lost},
     {"sys", Effect::process_state,
      "getrecursionlimit getdefaultencoding getswitchinterval get_int_max_str_digits"},
@@ -40,7 +39,8 @@ constexpr Row kFunctions[] = {
     {"posix", Effect::nothing, "_exit", Purity::once},
     {"posix", Effect::changing, "urandom getrandom"},
     {"posix", Effect::outside,
-     "chdir chmod chown link mkdir putenv remove rename replace rmdir symlink truncate umask unlink "
+     "chdir chmod chown link mkdir putenv remove rename replace rmdir symlink truncate umask "
+     "unlink "
      "unsetenv utime",
      Purity::lost},
     {"posix", Effect::outside, ""},

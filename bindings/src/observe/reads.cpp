@@ -273,7 +273,7 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
       is_ours(frame_->globals))
     return; // what tracehost notes of a Function, or asks a module
   paths_.read(paths_.attribute(owner, name));
-  if (sides_.has_attempts() && PyUnicode_Compare(name, known().dict) == 0)
+  if (sides_.under_way() && PyUnicode_Compare(name, known().dict) == 0)
     note_attributes(owner);
   load_property(owner, name);
   if (paths_.knows(owner))

@@ -172,7 +172,7 @@ private:
   bool named_ = false;                  ///< a call, some arguments of which have names
   bool out_ = false;                    ///< one of these may be `out`
   bool called_ = false;
-  std::unordered_set<PyObject *> attributes_; ///< dicts of objects, read in an attempt; borrowed
+  std::unordered_set<PyObject *> attributes_; ///< dicts of objects, read in a side; borrowed
   std::vector<Taker> takers_;
   std::vector<UnknownCall> unknown_;
   static thread_local const Frame *prints_;            ///< the frame that calls print(), or null

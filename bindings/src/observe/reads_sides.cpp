@@ -21,9 +21,9 @@
 /// number of dimensions, and a number in a slot that is an input of the graph: a graph joins them.
 /// Calls of C code are pure if their row in c_table.cpp says so.
 ///
-/// In an attempt, stores to slots and to containers are undone (stores.h, snapshots.py). What C code
-/// keeps for itself is not: how far an iterator is, the elements of an array, a dict of attributes
-/// that is changed as a whole.
+/// In an attempt, stores to slots and to containers are undone (stores.h, snapshots.py). What C
+/// code keeps for itself is not: how far an iterator is, the elements of an array, a dict of
+/// attributes that is changed as a whole.
 
 namespace tracehost::python {
 
@@ -111,7 +111,7 @@ PyObject *Reads::stored(int from_top) const {
 }
 
 void Reads::note_impure(Sides::Kind kind, const std::string &what) {
-  if (called_ || !sides_.under_way() || is_ours(frame_->globals))
+  if (called_ || !sides_.under_way() || (is_ours(frame_->globals) && !calls_for_user()))
     return;
   sides_.note(kind, what);
 }
@@ -183,7 +183,7 @@ Sides::Kind Reads::lost_of(PyObject *object) const {
 
 /// The body reads `owner.__dict__` or calls vars().
 void Reads::note_attributes(PyObject *owner) {
-  if (called_ || !sides_.has_attempts() || !was_there(owner) || PyType_Check(owner))
+  if (called_ || !sides_.under_way() || !was_there(owner) || PyType_Check(owner))
     return;
   PyObject *of_module = PyModule_Check(owner) ? PyModule_GetDict(owner) : nullptr; // borrowed
   const Owned dict(of_module ? Py_NewRef(of_module) : PyObject_GenericGetDict(owner, nullptr));
@@ -194,7 +194,7 @@ void Reads::note_attributes(PyObject *owner) {
 
 /// A dict of attributes changes as a whole, or gets a name that it had not. No slot shows it.
 void Reads::note_unrestored(Paths::Position at, PyObject *dict) {
-  if (!sides_.has_attempts() || at.slot >= 0 || !PyDict_Check(dict))
+  if (!sides_.under_way() || at.slot >= 0 || !PyDict_Check(dict))
     return;
   const Place place =
       at.container >= 0 ? paths_.graph().containers[at.container].place : Place::entries;
@@ -241,19 +241,25 @@ std::optional<Sides::Kind> Reads::change_of(Arguments arguments) const {
   return kind;
 }
 
-/// Functions of run/calls.py and run/shown.py that call what the user's code names, with the values
-/// of numbers.
+/// Functions of run/calls.py and run/shown.py that call what the user's code names.
 bool Reads::calls_for_user() const {
-  const std::string_view name = utf8(frame_->code->co_name);
-  return name == "call_with_values" || name == "call_with_numbers" || name == "call_with_shown";
+  return std::string_view(utf8(frame_->code->co_name)).starts_with("call_with_");
 }
 
 /// A function of numpy that may write to one of its arguments: `np.add(a, 1, out=a)`.
 bool Reads::has_output(const Called &called, Arguments arguments) const {
   if (!called.of.starts_with("numpy"))
     return false;
-  if (out_ || called.method) // np.add.reduce(a, axis, dtype, out)
-    return out_ || (called.of == "numpy.ufunc" && arguments.size() > 4 && arguments[4] != Py_None);
+  if (called.method) { // a.sum(0, out=b), np.add.reduce(a, axis, dtype, out)
+    const bool of_ufunc = called.of == "numpy.ufunc";
+    const std::size_t inputs = of_ufunc ? 3 : 1;
+    return (out_ || of_ufunc) && arguments.size() > inputs &&
+           std::ranges::any_of(arguments.subspan(inputs), [](PyObject *argument) {
+             return argument && PyObject_CheckBuffer(argument);
+           });
+  }
+  if (out_)
+    return true;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   forget_error();
   return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
@@ -275,7 +281,7 @@ Sides::Kind Reads::output_of(Rule rule, const Called &called, Arguments argument
   bool lost = std::ranges::any_of(arguments, is_text);
   if (rule.effect == Effect::shows)
     lost |= is_text(PySys_GetObject("stdout"));
-  else if (called.of == "_io")
+  else if (called.name == "open")
     lost |= !of_library && std::ranges::any_of(arguments, is_writing_mode);
   else if (rule.effect != Effect::unknown) // pickle.dump
     lost |= change_of(arguments) == Sides::Kind::lost;

@@ -107,7 +107,7 @@ private:
   Side *innermost_side();
 
   std::vector<Side> sides_;
-  int attempts_ = 0; ///< of these
+  int attempts_ = 0;                         ///< of these
   std::vector<std::pair<int, int>> numbers_; ///< containers and slots
   bool has_checks_ = false;
   bool refused_ = false;

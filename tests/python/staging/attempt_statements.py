@@ -1,6 +1,6 @@
 """Statements in a loop over a tensor that change what nothing restores: what is made before them, and what shows them.
 
-OUTSIDE: made outside of the function. OWN: made by the body before the loop, which then returns it.
+OUTSIDE, DRAWN: made outside of the function. OWN: made by the body before the loop, which then returns it.
 """
 
 # Name: setup, statement, what shows the change.
@@ -47,6 +47,11 @@ OUTSIDE = {
     "print": ("f = io.StringIO()", 'print("a", file=f)', "f.getvalue()"),
     "csv": ("f = io.StringIO(); w = csv.writer(f)", "w.writerow([1])", "f.getvalue()"),
     "json": ("f = io.StringIO()", "json.dump([1], f)", "f.getvalue()"),
+    "pickle": ("f = io.BytesIO()", "pickle.dump(3, f)", "f.getvalue()"),
+    "pickle, load": ("f = io.BytesIO(pickle.dumps(3) * 9)", "x = x + pickle.load(f)", "f.tell()"),
+    "torch.save": ("f = io.BytesIO()", "torch.save([1], f)", "len(f.getvalue()) > 0"),
+    "a new file": ("d = tempfile.mkdtemp()", "open(d + '/a', 'w').close()", "os.listdir(d)"),
+    "a file removed": ("d = tempfile.mkstemp()[1]", "if os.path.exists(d): os.remove(d)", "os.path.exists(d)"),
     "heap": ("h = [3, 4]", "heapq.heappush(h, 1)", "h"),
     "heap, attribute": ("o = Obj(); o.h = [3, 4]", "heapq.heappush(o.h, 1)", "o.h"),
     "SimpleQueue": ("q = queue.SimpleQueue()", "q.put(1)", "q.qsize()"),
@@ -55,7 +60,7 @@ OUTSIDE = {
     "cache_clear": ("g = functools.lru_cache(abs); g(1)", "g.cache_clear()", "g.cache_info()[3]"),
     "slice of an iterator": ("k = itertools.count()", "x = x + sum(itertools.islice(k, 2))", "str(k)"),
     "zip of an iterator": ("k = itertools.count()", "x = x + dict(zip('a', k))['a']", "str(k)"),
-    "for over an iterator": ("k = iter('abcdefgh')", "for _ in k: break", "next(k)"),
+    "for over an iterator": ("k = iter('abcdefghijklm')", "for _ in k: break", "next(k)"),
     "for over a file": (r"f = io.StringIO('1\n2\n3\n4\n5')", "for _ in f: break", "f.tell()"),
     "sorted": ("k = iter([3, 1])", "x = x + len(sorted(k))", "list(k)"),
     "any": ("k = iter([0, 1, 0, 1])", "x = x + any(k)", "list(k)"),
@@ -63,12 +68,6 @@ OUTSIDE = {
     "unpacked": ("k = itertools.count()", "a, *b = itertools.islice(k, 3)", "str(k)"),
     "caught": ("k = itertools.count()", "try: x = x + next(k)\n            except: x = x + 9", "str(k)"),
     "a kept method": ("o = Obj(); o.n = itertools.count().__next__", "x = x + o.n()", "o.n()"),
-    "setting: anomalies": ("torch.autograd.set_detect_anomaly(False)", "torch.autograd.set_detect_anomaly(True)",
-                           "torch.is_anomaly_enabled(), torch.autograd.set_detect_anomaly(False)"),
-    "setting: threads": ("torch.autograd.set_multithreading_enabled(True)", "torch.autograd.set_multithreading_enabled(False)",
-                         "torch._C._is_multithreading_enabled(), torch.autograd.set_multithreading_enabled(True)"),
-    "setting: warnings": ("torch.set_warn_always(False)", "torch.set_warn_always(True)",
-                          "torch.is_warn_always_enabled(), torch.set_warn_always(False)"),
 }  # fmt: skip
 # What a generator of random numbers draws at the trace, hits use again.
 DRAWN = {
@@ -80,6 +79,16 @@ DRAWN = {
     "random, of Python": ("random.seed(0)", "x = x + random.gauss(0, 1)", "random.getstate()"),
     "random, shuffle": ("h = list(range(9))", "random.shuffle(h)", "h"),
     "random, a generator": ("g = random.Random(0)", "x = x + g.choice([1, 2, 3])", "g.getstate()"),
+}  # fmt: skip
+# Settings of the whole process, which a hit does not repeat: what makes them as at first, the statement, what shows them.
+SETTINGS = {
+    "anomalies": ("torch.autograd.set_detect_anomaly(False)", "torch.autograd.set_detect_anomaly(True)", "torch.is_anomaly_enabled()"),
+    "threads": ("torch.autograd.set_multithreading_enabled(True)", "torch.autograd.set_multithreading_enabled(False)",
+                "torch._C._is_multithreading_enabled()"),
+    "warnings": ("torch.set_warn_always(False)", "torch.set_warn_always(True)", "torch.is_warn_always_enabled()"),
+    "environment": ("os.environ.pop('UNSET', 0)", "os.environ['UNSET'] = '1'", "os.environ.get('UNSET')"),
+    "collector": ("gc.enable()", "gc.disable()", "gc.isenabled()"),
+    "interval": ("sys.setswitchinterval(0.005)", "sys.setswitchinterval(0.004)", "sys.getswitchinterval()"),
 }  # fmt: skip
 OWN = {
     "array": ("a = np.zeros(3)", "a += 1", "a.tolist()"),

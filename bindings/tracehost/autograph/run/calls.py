@@ -84,13 +84,13 @@ def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..
 def _calling(plain: Callable[..., Any], first: int, *names: str) -> Callable[..., Any]:
     """`plain` of converted functions: its parameters from place `first` on, of these names, take them."""
 
-    def of(*args: Any, **options: Any) -> Any:
+    def call_with_functions(*args: Any, **options: Any) -> Any:
         places = range(first, first + len(names))
         given = [call(a) if i in places else a for i, a in enumerate(args)]
         options |= {name: call(options[name]) for name in names if name in options}
         return plain(*given, **options)
 
-    return of
+    return call_with_functions
 
 
 def _sorted(*args: Any, key: Any = None, **options: Any) -> Any:
@@ -163,7 +163,7 @@ def _of_values(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complex(*args: Any, **options: Any) -> complex:
-    """Of a complex tensor C code asks for the value, where no graph can check it."""
+    """C code would ask a complex tensor for its value unseen."""
     parts = (a.item() if is_tensor(a) and a.is_complex() else a for a in args)
     return complex(*parts, **options)
 
