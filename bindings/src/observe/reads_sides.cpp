@@ -181,10 +181,12 @@ Sides::Kind Reads::lost_of(PyObject *object) const {
   return paths_.knows(object) ? Sides::Kind::lost : Sides::Kind::own;
 }
 
-/// The body reads `owner.__dict__` or calls vars().
+/// The body reads `owner.__dict__` or calls vars(). A snapshot has those of its own objects.
 void Reads::note_attributes(PyObject *owner) {
-  if (called_ || !sides_.under_way() || !was_there(owner) || PyType_Check(owner))
+  if (called_ || !sides_.under_way() || !paths_.knows(owner) || PyType_Check(owner))
     return;
+  if (!sides_.has_attempts() && !PyModule_Check(owner) && !PyFunction_Check(owner))
+    return; // the slots of other objects show a store in a side
   PyObject *of_module = PyModule_Check(owner) ? PyModule_GetDict(owner) : nullptr; // borrowed
   const Owned dict(of_module ? Py_NewRef(of_module) : PyObject_GenericGetDict(owner, nullptr));
   forget_error();
@@ -250,10 +252,9 @@ bool Reads::calls_for_user() const {
 bool Reads::has_output(const Called &called, Arguments arguments) const {
   if (!called.of.starts_with("numpy"))
     return false;
-  if (called.method) { // a.sum(0, out=b), np.add.reduce(a, axis, dtype, out)
-    const bool of_ufunc = called.of == "numpy.ufunc";
-    const std::size_t inputs = of_ufunc ? 3 : 1;
-    return (out_ || of_ufunc) && arguments.size() > inputs &&
+  if (called.method) { // a.sum(0, out=b), a.dot(b, c), np.add.reduce(a, axis, dtype, out)
+    const std::size_t inputs = called.of == "numpy.ufunc" ? 3 : out_ ? 1 : 2;
+    return arguments.size() > inputs &&
            std::ranges::any_of(arguments.subspan(inputs), [](PyObject *argument) {
              return argument && PyObject_CheckBuffer(argument);
            });

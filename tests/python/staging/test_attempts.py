@@ -10,6 +10,7 @@ import heapq
 import io
 import itertools
 import json
+import operator
 import os
 import pickle
 import queue
@@ -30,8 +31,8 @@ import tracehost
 from attempt_statements import DRAWN, OUTSIDE, OWN, SETTINGS
 
 LOOP, BRANCH = "for _ in range(n):", "if n > 1:"
-MODULES = [array, contextvars, csv, ctypes, functools, gc, heapq, io, itertools, json, os, pickle]
-MODULES += [queue, random, struct, sys, tempfile, threading, types, torch]
+MODULES = [array, contextvars, csv, ctypes, functools, gc, heapq, io, itertools, json, operator]
+MODULES += [os, pickle, queue, random, struct, sys, tempfile, threading, types, torch]
 TURNS = [(0, 2, 1, 2), (1, 1, 0), (2, 0, 2, 2)]
 
 
