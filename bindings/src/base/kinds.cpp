@@ -168,7 +168,10 @@ bool may_hold(PyObject *key) {
 }
 
 bool is_of_a_thread(PyObject *value) {
-  return std::string_view(Py_TYPE(value)->tp_name) == "_thread._local";
+  const PyTypeObject *type = Py_TYPE(value);
+  while (type && std::string_view(type->tp_name) != "_thread._local")
+    type = type->tp_base;
+  return type != nullptr;
 }
 
 bool may_be_another(PyObject *object) {

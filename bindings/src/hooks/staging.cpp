@@ -41,15 +41,26 @@ at::Tensor tensor(const MaybeTensor &given) { return given.value_or(at::Tensor()
 
 Branches::Branch which(int branch) { return branch ? Branches::otherwise : Branches::then; }
 
-/// Runs the user's code of a branch, which may have to be pure (observe/sides.h). Returns what its
-/// tensors are called, and what of it was not pure.
+/// Borrowed.
+Sides::Held held_by(const py::list &objects) {
+  Sides::Held held;
+  for (const py::handle object : objects)
+    held.insert(object.ptr());
+  return held;
+}
+
+/// Runs the user's code of a branch or of a loop's body, which may have to be pure
+/// (observe/sides.h). end() returns what of it was not pure.
 class SideUnderWay {
 public:
-  SideUnderWay(Branches &branches, bool real, bool checkable, bool rest,
-               std::vector<PyObject *> iterators)
+  explicit SideUnderWay(Sides::Held held) : recorder_(Profile::recorder()) {
+    if (recorder_)
+      recorder_->sides().begin_attempt(std::move(held));
+  }
+  SideUnderWay(Branches &branches, bool real, bool checkable, bool rest, Sides::Held held)
       : recorder_(Profile::recorder()) {
     if (recorder_)
-      recorder_->sides().begin({real, checkable, rest, branches.name(), std::move(iterators),
+      recorder_->sides().begin({real, checkable, rest, branches.name(), std::move(held),
                                 [&branches] { branches.check(); },
                                 [this, &branches] {
                                   recorder_->sides().note_check();
@@ -61,9 +72,9 @@ public:
   SideUnderWay(const SideUnderWay &) = delete;
   SideUnderWay &operator=(const SideUnderWay &) = delete;
 
-  std::string end() {
+  Sides::Side end() {
     Recorder *recorder = std::exchange(recorder_, nullptr);
-    return recorder ? recorder->sides().end() : std::string();
+    return recorder ? recorder->sides().end() : Sides::Side();
   }
 
 private:
@@ -99,15 +110,12 @@ struct PyBranches : Branches {
   using Branches::Branches;
 
   std::size_t run_side(int branch, const py::function &body, bool checkable, bool rest,
-                       const py::list &iterators) {
-    std::vector<PyObject *> held;
-    for (const py::handle iterator : iterators)
-      held.push_back(iterator.ptr());
+                       const py::list &held) {
     const bool real = condition() == (which(branch) == then);
-    SideUnderWay side(*this, real, checkable, rest, std::move(held));
+    SideUnderWay side(*this, real, checkable, rest, held_by(held));
     if (!real && checkable)
       before.emplace();
-    const auto end = c10::make_scope_exit([&] { impure = side.end(); });
+    const auto end = c10::make_scope_exit([&] { impure = side.end().impure; });
     return run(which(branch), [&] { return py::cast<Tensors>(body()); });
   }
 
@@ -217,24 +225,40 @@ void add_branches(py::module_ &module) {
       });
 }
 
+/// A loop of the graph, as Python sees it.
+struct PyLoop : Loop {
+  using Loop::Loop;
+
+  void run_body(const Loop::Varying &varying, const py::function &f, const py::list &held) {
+    SideUnderWay attempt(held_by(held));
+    const auto end = c10::make_scope_exit([&] {
+      Sides::Side ended = attempt.end();
+      impure = std::move(ended.impure);
+      in_side = ended.in_side;
+    });
+    body(varying, [&](const at::Tensor &index, const Tensors &carried) {
+      auto [condition, next] = py::cast<std::pair<MaybeTensor, Tensors>>(f(index, carried));
+      return Loop::Next{tensor(condition), std::move(next)};
+    });
+  }
+
+  std::string impure;   ///< what of the body was not pure
+  bool in_side = false; ///< and stands in a side of an `if`
+};
+
 void add_loop(py::module_ &module) {
-  py::class_<Loop>(module, "Loop")
+  py::class_<PyLoop>(module, "Loop")
       .def(py::init([](const MaybeTensor &count, const MaybeTensor &condition, std::int64_t maximum,
                        Tensors carried) {
         const Loop::Bounds bounds{tensor(count), tensor(condition), maximum};
-        return std::make_unique<Loop>(bounds, std::move(carried));
+        return std::make_unique<PyLoop>(bounds, std::move(carried));
       }))
-      .def("body",
-           [](Loop &loop, const Loop::Varying &varying, const py::function &body) {
-             loop.body(varying, [&](const at::Tensor &index, const Tensors &carried) {
-               auto [condition, next] =
-                   py::cast<std::pair<MaybeTensor, Tensors>>(body(index, carried));
-               return Loop::Next{tensor(condition), std::move(next)};
-             });
-           })
-      .def("discard", &Loop::discard)
+      .def("body", &PyLoop::run_body)
+      .def_readonly("impure", &PyLoop::impure)
+      .def_readonly("in_side", &PyLoop::in_side)
+      .def("discard", &PyLoop::discard)
       // The loop runs: other threads may as well.
-      .def("finish", &Loop::finish, py::call_guard<py::gil_scoped_release>());
+      .def("finish", &PyLoop::finish, py::call_guard<py::gil_scoped_release>());
 }
 
 /// The frame that has called the Function which this thread traces innermost.

@@ -20,12 +20,15 @@
 #include "trace/tracer.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/real.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <array>
 #include <limits>
 #include <optional>
 #include <string>
@@ -147,10 +150,36 @@ bool is_past_int64(const at::Tensor &t) {
   return t.item().toUInt64() > std::numeric_limits<std::int64_t>::max();
 }
 
+/// Whether item() is a complex number, which no number of a graph can be.
+bool is_complex_number(const at::Tensor &t) {
+  return trace::recording() && !trace::abandoned() && trace::traces_reads() && t.numel() == 1 &&
+         at::isComplexType(t.scalar_type());
+}
+
+/// As where the body needs the value of a float: the trace serves its own call.
+PyObject *complex_item(const at::Tensor &t) {
+  std::array<double, 2> parts{};
+  for (const bool imaginary : {false, true}) {
+    const Owned number(read_number(imaginary ? at::imag(t) : at::real(t)));
+    if (!number)
+      return nullptr;
+    const at::Tensor &read = THPVariable_Unpack(number.get());
+    try {
+      trace::need_number(read, "Tensor.item of a complex tensor");
+    } catch (const trace::Abandoned &) { // the body continues without a trace
+    }
+    const trace::PausedWithData paused;
+    parts[imaginary] = read.item().toDouble();
+  }
+  return PyComplex_FromDoubles(parts[0], parts[1]);
+}
+
 PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
   Recorder *recorder = Profile::recorder();
+  if (PyVectorcall_NARGS(nargsf) == 1 && !kwnames && is_complex_number(t))
+    return complex_item(t);
   const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames && can_be_read(t);
   if (alone && recorder && is_past_int64(t)) {
     recorder->paths().serves_once("reads an int past 63 bits at " + text(user_line()));

@@ -58,6 +58,7 @@ enum class Purity : std::uint8_t {
   of_objects, ///< it may change what it is given, and is pure for what the body has made
   repeated,   ///< not pure; the graph has it, or no later call can tell (a lock)
   once,       ///< not pure, and no graph has it: it prints, writes files, ends the process
+  lost,       ///< the same, and an attempt to stage a loop could not undo it
 };
 
 struct Rule {

@@ -45,7 +45,7 @@ void Reads::observe(const Frame &frame, const Instruction &instruction, bool cal
   frame_ = &frame;
   instruction_ = &instruction;
   top_ = stack_of(frame) + instruction.depth;
-  named_ = instruction.named;
+  out_ = named_ = instruction.named;
   called_ = called;
   if (prints_ == &frame)
     prints_ = nullptr;
@@ -273,6 +273,8 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
       is_ours(frame_->globals))
     return; // what tracehost notes of a Function, or asks a module
   paths_.read(paths_.attribute(owner, name));
+  if (sides_.under_way() && PyUnicode_Compare(name, known().dict) == 0)
+    note_attributes(owner);
   load_property(owner, name);
   if (paths_.knows(owner))
     call_special(owner, "__getattr__", std::array{owner, name});
@@ -457,8 +459,8 @@ void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
   note_store(at, value);
   if (is_tensor(owner))
     note_tensor_store(name);
-  else if (at.container < 0 && paths_.knows(owner)) // what a thread has for itself
-    note_impure(Sides::Kind::once,
+  else if (at.container < 0 && paths_.knows(owner)) // what a thread or C code has for itself
+    note_impure(Sides::Kind::lost,
                 "stores an attribute of type " + std::string(Py_TYPE(owner)->tp_name));
   if (paths_.knows(owner))
     call_special(owner, "__setattr__", std::array{owner, name});
@@ -472,7 +474,9 @@ void Reads::store_item(PyObject *container, PyObject *key, PyObject *value) {
   identified(key);
   if (!called_)
     hashed(key);
-  note_store(paths_.item(container, key), value);
+  const Paths::Position at = paths_.item(container, key);
+  note_store(at, value);
+  note_unrestored(at, container);
   note_opaque_store(container);
 }
 
@@ -486,7 +490,9 @@ void Reads::store_slice(PyObject *container) {
 void Reads::delete_item(PyObject *container, PyObject *key) {
   identified(key);
   const int c = paths_.before_change(container);
-  note_store(paths_.item(container, key), nullptr);
+  const Paths::Position at = paths_.item(container, key);
+  note_store(at, nullptr);
+  note_unrestored(at, container);
   note_opaque_store(container);
   if (c >= 0 && !PyDict_Check(container) && !called_) {
     stores_.note({c, -1}, false);
@@ -500,6 +506,7 @@ void Reads::change(PyObject *container, bool rewrites) {
     return;
   const int c = paths_.before_change(container);
   note_store({c, -1}, nullptr);
+  note_unrestored({c, -1}, container);
   note_opaque_store(container);
   if (c >= 0 && rewrites && !called_)
     paths_.graph().containers[c].rewritten = true;

@@ -10,10 +10,12 @@
 #include <Python.h>
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -96,15 +98,20 @@ private:
   void delete_item(PyObject *container, PyObject *key);
   void change(PyObject *container, bool rewrites);
 
-  // What a side of an `if` may not do: reads_sides.cpp.
+  // What a side of an `if` and an attempt may not do: reads_sides.cpp.
   void note_store(Paths::Position at, PyObject *value);
   bool is_joined(Paths::Position at, PyObject *value) const;
   void note_tensor_store(PyObject *name);
   void note_opaque_store(PyObject *object);
+  void note_attributes(PyObject *owner);
+  void note_unrestored(Paths::Position at, PyObject *dict);
+  bool was_there(PyObject *object) const;
+  Sides::Kind lost_of(PyObject *object) const;
+  Sides::Kind output_of(Rule rule, const Called &called, Arguments arguments) const;
   void note_taken(PyObject *iterator);
   void note_import(PyObject *name);
   void note_call(Rule rule, const Called &called, Arguments arguments);
-  bool changes_object(Arguments arguments) const;
+  std::optional<Sides::Kind> change_of(Arguments arguments) const;
   bool calls_for_user() const;
   bool has_output(const Called &called, Arguments arguments) const;
   void note_callables(Arguments arguments);
@@ -163,7 +170,9 @@ private:
   const Instruction *instruction_ = nullptr;
   const Word<PyObject> *top_ = nullptr; ///< one past the last value of its stack
   bool named_ = false;                  ///< a call, some arguments of which have names
+  bool out_ = false;                    ///< one of these may be `out`
   bool called_ = false;
+  std::unordered_set<PyObject *> attributes_; ///< dicts of objects, read in a side; borrowed
   std::vector<Taker> takers_;
   std::vector<UnknownCall> unknown_;
   static thread_local const Frame *prints_;            ///< the frame that calls print(), or null

@@ -83,6 +83,12 @@ void Reads::calls_unpacked() {
   paths_.whole(positional, false);
   if (named_)
     paths_.whole(operand(1), false);
+  out_ = named_;
+  if (named_ && PyDict_CheckExact(operand(1))) {
+    PyObject *out = PyDict_GetItemString(operand(1), "out"); // borrowed
+    out_ = out && out != Py_None;
+    forget_error();
+  }
   std::vector<PyObject *> arguments;
   if (PyTuple_Check(positional) || PyList_Check(positional))
     arguments.assign(PySequence_Fast_ITEMS(positional),
@@ -205,11 +211,13 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   const bool may_draw = !arguments.empty() && !called_ && trace::recording();
   if (may_draw && foreign_generator(arguments[0]) == "numpy.random")
     trace::note_draw("numpy.random." + std::string(own));
-  Rule rule = rule_of_object(of, own);
+  // A function of numpy, which has no state: np.add, np.mean.
+  const bool of_numpy = std::string_view(type->tp_name).starts_with("numpy.") && named;
+  Rule rule = of_numpy ? rule_of(of, own) : rule_of_object(of, own);
   std::vector<PyObject *> all(arguments.begin(), arguments.end());
   if (rule.effect == Effect::unknown) // it may have a state of its own
     all = with_self(callable, arguments);
-  apply(rule, {.of = of, .name = own}, all);
+  apply(rule, {.of = of, .name = own, .callable = of_numpy ? callable : nullptr}, all);
 }
 
 /// A function with lru_cache. A result that it has is an entry of its dict. One that it has not
@@ -238,7 +246,7 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
 
 /// `with manager:` in a side of an `if`, where C code enters: a lock, a file.
 void Reads::enter(PyObject *manager) {
-  if (!sides_.under_way())
+  if (!sides_.has_sides())
     return;
   const Owned text(PyUnicode_InternFromString("__enter__"));
   PyObject *found = _PyType_Lookup(Py_TYPE(manager), text.get()); // borrowed

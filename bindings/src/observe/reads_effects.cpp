@@ -189,8 +189,10 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     if (first && (called.name == "dir" || called.name == "__dir__"))
       paths_.every_name(PyType_Check(first) ? reinterpret_cast<PyTypeObject *>(first)
                                             : Py_TYPE(first));
-    if (first && called.name == "vars")
+    if (first && called.name == "vars") {
       paths_.read(paths_.attribute(first, known().dict));
+      note_attributes(first);
+    }
     if (first)
       paths_.every_attribute(first);
     break;

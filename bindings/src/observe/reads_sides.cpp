@@ -11,12 +11,19 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
-/// Reads: whether the instruction that comes may run in a side of an `if` that is staged.
+/// Reads: whether the instruction that comes may run in a side of an `if` that is staged, and in an
+/// attempt to stage a loop.
 ///
 /// Stores to what the body has made are pure. So is a tensor in place of a tensor of its dtype and
 /// number of dimensions, and a number in a slot that is an input of the graph: a graph joins them.
 /// Calls of C code are pure if their row in c_table.cpp says so.
+///
+/// In an attempt, stores to slots and to containers are undone (stores.h, snapshots.py). What C
+/// code keeps for itself is not: how far an iterator is, the elements of an array, a dict of
+/// attributes that is changed as a whole.
 
 namespace tracehost::python {
 
@@ -54,6 +61,41 @@ bool may_change(PyObject *object) {
   return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
 }
 
+/// Whether it keeps what no slot and no snapshot shows: the memory and the state of C code.
+bool keeps_own_state(PyObject *object) {
+  if (is_collection(object) || PyFunction_Check(object) || PyType_Check(object) ||
+      PyModule_Check(object) || PyCell_Check(object))
+    return false;
+  PyTypeObject *type = Py_TYPE(object);
+  if (!has_user_attributes(type) || PyObject_CheckBuffer(object))
+    return true;
+  while (type && std::string_view(type->tp_name).find('.') == std::string_view::npos)
+    type = type->tp_base;
+  return type != nullptr;
+}
+
+/// The object whose memory it shows: `a[1:]` of numpy, a memoryview; else itself. A new reference.
+Owned shown_by(PyObject *object) {
+  Owned owner(Py_NewRef(object));
+  for (int depth = 0; depth < 8; ++depth) {
+    const std::string_view type = Py_TYPE(owner.get())->tp_name;
+    const char *field = type == "numpy.ndarray" ? "base" : type == "memoryview" ? "obj" : nullptr;
+    Owned next(field ? PyObject_GetAttrString(owner.get(), field) : nullptr);
+    forget_error();
+    if (!next || next.get() == Py_None)
+      break;
+    owner = std::move(next);
+  }
+  return owner;
+}
+
+/// Whether open() makes or writes a file: `"w"`, `"ab+"`.
+bool is_writing_mode(PyObject *mode) {
+  const std::string_view text = mode && PyUnicode_Check(mode) ? utf8(mode) : "";
+  return text.size() <= 3 && text.find_first_not_of("rwaxbt+") == text.npos &&
+         text.find_first_of("wax+") != text.npos;
+}
+
 /// What autograd keeps with a tensor: the trace records its stores.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
@@ -69,14 +111,14 @@ PyObject *Reads::stored(int from_top) const {
 }
 
 void Reads::note_impure(Sides::Kind kind, const std::string &what) {
-  if (called_ || !sides_.under_way() || is_ours(frame_->globals))
+  if (called_ || !sides_.under_way() || (is_ours(frame_->globals) && !calls_for_user()))
     return;
   sides_.note(kind, what);
 }
 
 void Reads::note_store(Paths::Position at, PyObject *value) {
   stores_.note(at, called_);
-  if (at.container < 0 || called_ || !sides_.under_way() || is_joined(at, value))
+  if (at.container < 0 || called_ || !sides_.has_sides() || is_joined(at, value))
     return;
   const Graph &graph = paths_.graph();
   if (at.slot >= 0 && value && is_counter(value) &&
@@ -119,22 +161,62 @@ void Reads::note_tensor_store(PyObject *name) {
 
 /// An array, a bytearray: no slot shows its elements.
 void Reads::note_opaque_store(PyObject *object) {
-  if (!is_tensor(object) && !is_collection(object) && paths_.knows(object) && is_opaque(object))
-    note_impure(Sides::Kind::once,
+  if (!sides_.under_way() || is_tensor(object) || is_collection(object) ||
+      !(is_opaque(object) || PyObject_CheckBuffer(object)))
+    return;
+  const Owned owner = shown_by(object);
+  PyObject *changed = was_there(object) ? object : owner.get();
+  if (was_there(changed))
+    note_impure(keeps_own_state(object) ? lost_of(changed) : Sides::Kind::once,
                 fmt::format("changes an object of type {}", Py_TYPE(object)->tp_name));
+}
+
+/// Whether the object was there before the call, or before a side or an attempt.
+bool Reads::was_there(PyObject *object) const {
+  return paths_.knows(object) || sides_.holds(object);
+}
+
+/// What a change of such an object is, which nothing undoes.
+Sides::Kind Reads::lost_of(PyObject *object) const {
+  return paths_.knows(object) ? Sides::Kind::lost : Sides::Kind::own;
+}
+
+/// The body reads `owner.__dict__` or calls vars(). A snapshot has those of its own objects.
+void Reads::note_attributes(PyObject *owner) {
+  if (called_ || !sides_.under_way() || !paths_.knows(owner) || PyType_Check(owner))
+    return;
+  if (!sides_.has_attempts() && !PyModule_Check(owner) && !PyFunction_Check(owner))
+    return; // the slots of other objects show a store in a side
+  PyObject *of_module = PyModule_Check(owner) ? PyModule_GetDict(owner) : nullptr; // borrowed
+  const Owned dict(of_module ? Py_NewRef(of_module) : PyObject_GenericGetDict(owner, nullptr));
+  forget_error();
+  if (dict)
+    attributes_.insert(dict.get());
+}
+
+/// A dict of attributes changes as a whole, or gets a name that it had not. No slot shows it.
+void Reads::note_unrestored(Paths::Position at, PyObject *dict) {
+  if (!sides_.under_way() || at.slot >= 0 || !PyDict_Check(dict))
+    return;
+  const Place place =
+      at.container >= 0 ? paths_.graph().containers[at.container].place : Place::entries;
+  const bool of_object =
+      place == Place::instance || place == Place::names || place == Place::globals;
+  if (of_object || (at.container < 0 && attributes_.contains(dict)))
+    note_impure(Sides::Kind::lost, "changes a dict of attributes");
 }
 
 /// An iterator from outside is further behind the instruction.
 void Reads::note_taken(PyObject *iterator) {
   // Operators of tracehost take from what the user's loop goes over.
-  if (!called_ && PyIter_Check(iterator) && (paths_.knows(iterator) || sides_.holds(iterator)))
-    sides_.note(Sides::Kind::once,
+  if (!called_ && sides_.under_way() && PyIter_Check(iterator) && was_there(iterator))
+    sides_.note(lost_of(iterator),
                 fmt::format("takes from an iterator of type {}", Py_TYPE(iterator)->tp_name));
 }
 
 /// A module that is not loaded runs its code.
 void Reads::note_import(PyObject *name) {
-  if (!sides_.under_way())
+  if (!sides_.has_sides())
     return;
   PyObject *modules = PyImport_GetModuleDict(); // borrowed
   if (PyDict_Contains(modules, name) == 0)
@@ -142,62 +224,109 @@ void Reads::note_import(PyObject *name) {
   forget_error();
 }
 
-/// Whether C code may change one of the objects that it is given, and that was there before.
-bool Reads::changes_object(Arguments arguments) const {
-  return std::any_of(arguments.begin(), arguments.end(), [this](PyObject *argument) {
-    return argument && may_change(argument) && paths_.knows(argument);
-  });
+/// What a call is that may change its arguments; nothing if none was there before.
+std::optional<Sides::Kind> Reads::change_of(Arguments arguments) const {
+  std::optional<Sides::Kind> kind;
+  for (PyObject *argument : arguments) {
+    if (!argument || !may_change(argument))
+      continue;
+    const Owned owner = shown_by(argument);
+    PyObject *changed = was_there(argument) ? argument : owner.get();
+    if (!was_there(changed))
+      continue;
+    const Sides::Kind found = keeps_own_state(argument) ? lost_of(changed) : Sides::Kind::once;
+    if (found == Sides::Kind::lost)
+      return found;
+    if (kind != Sides::Kind::own)
+      kind = found;
+  }
+  return kind;
 }
 
-/// Functions of run/calls.py that call what the user's code names, with the values of numbers.
+/// Functions of run/calls.py and run/shown.py that call what the user's code names.
 bool Reads::calls_for_user() const {
-  const std::string_view name = utf8(frame_->code->co_name);
-  return name == "call_with_values" || name == "call_with_numbers";
+  return std::string_view(utf8(frame_->code->co_name)).starts_with("call_with_");
 }
 
 /// A function of numpy that may write to one of its arguments: `np.add(a, 1, out=a)`.
 bool Reads::has_output(const Called &called, Arguments arguments) const {
-  if (!called.of.starts_with("numpy") || called.method)
+  if (!called.of.starts_with("numpy"))
     return false;
-  if (named_)
+  if (called.method) { // a.sum(0, out=b), a.dot(b, c), np.add.reduce(a, axis, dtype, out)
+    const std::size_t inputs = called.of == "numpy.ufunc" ? 3 : out_ ? 1 : 2;
+    return arguments.size() > inputs &&
+           std::ranges::any_of(arguments.subspan(inputs), [](PyObject *argument) {
+             return argument && PyObject_CheckBuffer(argument);
+           });
+  }
+  if (out_)
     return true;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   forget_error();
   return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
 }
 
+/// What a call is that prints or works with a file. A print and a library's log are written at the
+/// trace, but not to a text that the program looks at.
+Sides::Kind Reads::output_of(Rule rule, const Called &called, Arguments arguments) const {
+  const bool of_library = is_library(origin_of(frame_->code));
+  if (called.method) {
+    const bool writes = called.name == "write" || called.name == "writelines" ||
+                        called.name == "flush" || called.name == "close";
+    return called.of.starts_with("_io.") && !(of_library && writes) ? Sides::Kind::lost
+                                                                    : Sides::Kind::once;
+  }
+  const auto is_text = [this](PyObject *file) {
+    return file && PyObject_TypeCheck(file, known().string_io) && was_there(file);
+  };
+  bool lost = std::ranges::any_of(arguments, is_text);
+  if (rule.effect == Effect::shows)
+    lost |= is_text(PySys_GetObject("stdout"));
+  else if (called.name == "open")
+    lost |= !of_library && std::ranges::any_of(arguments, is_writing_mode);
+  else if (rule.effect != Effect::unknown) // pickle.dump
+    lost |= change_of(arguments) == Sides::Kind::lost;
+  return lost ? Sides::Kind::lost : Sides::Kind::once;
+}
+
 void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
   if (called_ || !sides_.under_way())
     return;
   note_callables(arguments);
-  for (PyObject *argument : arguments)
-    if (argument && !foreign_generator(argument).empty())
-      return note_impure(Sides::Kind::once, "draws by " + called.shown());
-  if (is_ours(frame_->globals) && !calls_for_user())
-    return;
   const auto note = [&](Sides::Kind kind) { sides_.note(kind, "calls " + called.shown()); };
-  switch (rule.purity) {
-  case Purity::by_effect:
-  case Purity::pure:
-    if (has_output(called, arguments) && changes_object(arguments))
-      note(Sides::Kind::once);
-    break;
-  case Purity::takes:
+  if (rule.purity == Purity::takes)
     for (PyObject *argument : arguments)
       if (argument)
         note_taken(argument);
-    break;
+  if (is_ours(frame_->globals) && !calls_for_user())
+    return;
+  for (PyObject *argument : arguments)
+    if (argument && !foreign_generator(argument).empty())
+      return sides_.note(Sides::Kind::lost, "draws by " + called.shown());
+  switch (rule.purity) {
+  case Purity::by_effect:
+  case Purity::pure:
+    if (!has_output(called, arguments))
+      break;
+    [[fallthrough]];
   case Purity::of_objects:
-    if (changes_object(arguments))
-      note(Sides::Kind::once);
+    if (const auto kind = change_of(arguments))
+      note(*kind);
     break;
-  case Purity::repeated:
-    note(Sides::Kind::call);
+  case Purity::takes:
     break;
+  case Purity::repeated: {
+    const bool sets = rule.effect == Effect::context && !is_library(origin_of(frame_->code));
+    note(sets && sides_.has_attempts() ? Sides::Kind::lost : Sides::Kind::call);
+    break;
+  }
   case Purity::once:
     // torch calls its own operators by functions without a module.
     if (rule.effect != Effect::unknown || origin_of(frame_->code) != Origin::torch)
-      note(Sides::Kind::once);
+      note(output_of(rule, called, arguments));
+    break;
+  case Purity::lost:
+    note(Sides::Kind::lost);
     break;
   }
 }
@@ -217,6 +346,7 @@ void Reads::note_callable(PyObject *callable) {
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
   Purity purity = Purity::pure;
+  Sides::Kind kind = Sides::Kind::once;
   if (self && !PyModule_Check(self)) {
     const auto [effect, of_method] = rule_of_method(self, name);
     if (effect == Effect::unknown && origin_of(frame_->code) == Origin::torch)
@@ -224,14 +354,19 @@ void Reads::note_callable(PyObject *callable) {
     purity = of_method;
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
     const bool changes = purity == Purity::of_objects && may_change(self);
-    if ((stores || changes) && (paths_.knows(self) || paths_.knows(callable)))
+    if ((stores || changes) && (was_there(self) || paths_.knows(callable)))
       purity = Purity::once;
+    const bool draws = !foreign_generator(self).empty();
+    if (draws)
+      purity = Purity::once;
+    if (draws || purity == Purity::lost || PyIter_Check(self) || (changes && keeps_own_state(self)))
+      kind = Sides::Kind::lost;
   } else {
     const std::string_view of = module && PyUnicode_Check(module) ? utf8(module) : "";
     purity = rule_of(of, name).purity;
   }
   if (purity >= Purity::repeated)
-    sides_.note(Sides::Kind::once, fmt::format("calls {}()", name));
+    sides_.note(kind, fmt::format("calls {}()", name));
 }
 
 } // namespace tracehost::python

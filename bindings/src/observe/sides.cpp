@@ -10,22 +10,34 @@
 
 namespace tracehost::python {
 
-std::string Sides::end() {
-  std::string impure = std::move(sides_.back().impure);
+void Sides::begin_attempt(Held held) {
+  Side body;
+  body.held = std::move(held);
+  body.attempt = true;
+  begin(std::move(body));
+}
+
+Sides::Side Sides::end() {
+  Side ended = std::move(sides_.back());
   sides_.pop_back();
+  attempts_ -= ended.attempt;
   if (sides_.empty() || sides_.back().real)
     refusals_ = 0;
-  return impure;
+  return ended;
 }
 
 bool Sides::in_side() const {
   return std::ranges::any_of(sides_, [](const Side &side) { return side.real && !side.rest; });
 }
 
-bool Sides::holds(PyObject *iterator) const {
-  return std::ranges::any_of(sides_, [iterator](const Side &side) {
-    return !side.real && std::ranges::find(side.iterators, iterator) != side.iterators.end();
-  });
+bool Sides::holds(PyObject *object) const {
+  return std::ranges::any_of(sides_,
+                             [object](const Side &side) { return side.held.contains(object); });
+}
+
+Sides::Side *Sides::innermost_side() {
+  const auto found = std::ranges::find(sides_.rbegin(), sides_.rend(), false, &Side::attempt);
+  return found == sides_.rend() ? nullptr : &*found;
 }
 
 bool Sides::is_checked() const {
@@ -33,33 +45,39 @@ bool Sides::is_checked() const {
 }
 
 void Sides::note(Kind kind, const std::string &what) {
-  if (sides_.empty())
+  const bool lost = (kind == Kind::lost || kind == Kind::own) && has_attempts();
+  const bool once = kind == Kind::once || kind == Kind::lost;
+  const Side *innermost = innermost_side();
+  if (!lost && !innermost)
     return;
-  const Side &innermost = sides_.back();
   // A print behind `if bad: return` stands in no side: it happens once a trace, as elsewhere.
-  if (innermost.real && kind == Kind::once && !in_side())
+  if (!lost && innermost->real && once && !in_side())
     return;
   const std::string found = fmt::format("{} at {}", what, text(user_line()));
-  if (innermost.real && kind == Kind::once && once_.empty())
-    once_ = fmt::format("{}, in a side of the {}", found, innermost.where);
+  const bool refused = lost || !innermost->real;
+  if (!refused && once && once_.empty())
+    once_ = fmt::format("{}, in a side of the {}", found, innermost->where);
+  const bool in_side = !sides_.back().attempt;
   for (Side &side : sides_ | std::views::reverse) {
-    if (side.real != innermost.real)
+    if (!side.attempt && side.real == refused)
       break;
-    if (side.impure.empty())
+    if (side.impure.empty() && (refused || !side.attempt)) {
       side.impure = found;
+      side.in_side = in_side;
+    }
   }
-  if (!innermost.real) {
+  if (refused) {
     refused_ = true;
     why_ = found;
     return;
   }
-  if (!innermost.checkable)
-    innermost.reject(found);
+  if (!innermost->checkable)
+    innermost->reject(found);
   for (Side &side : sides_)
-    if (!side.opened)
+    if (!side.attempt && !side.opened)
       side.check();
   for (Side &side : sides_ | std::views::reverse)
-    if (!std::exchange(side.opened, true))
+    if (!side.attempt && !std::exchange(side.opened, true))
       side.open();
 }
 

@@ -282,3 +282,21 @@ def test_an_int_past_63_bits(order):
     for value in order:
         x = torch.tensor(value, dtype=torch.uint64)
         assert f(x) == body(x)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda z: z.sum().item() * 2,
+        lambda z: complex(z[0]),
+        lambda z: z[0].item() if z.abs().sum() > 0 else 0,
+        lambda z: z * z[1].item(),
+    ],
+)
+def test_a_complex_number_is_traced_with_its_value(read):
+    f = tracehost.function(lambda z: read(z))
+    for dtype in (torch.complex64, torch.complex128):
+        for values in ([1 + 2j, 3j], [1 + 2j, 3j], [1 - 2j, 3j], [0j, 0j], [1 + 2j, 3j]):
+            z = torch.tensor(values, dtype=dtype)
+            expected, result = read(z), f(z)
+            assert type(result) is type(expected) and str(result) == str(expected)

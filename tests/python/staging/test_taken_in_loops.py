@@ -182,8 +182,7 @@ def test_from_specs_it_is_an_error():
         f.get_concrete_function()
     with open(__file__) as source:
         line = next(n for n, text in enumerate(source, 1) if text.rstrip().endswith("# here"))
-    assert (
-        f"calls next(), which takes from an object of Python's, at test_taken_in_loops.py:{line}"
-        in str(caught.value)
+    assert f"takes from an iterator of type list_iterator at test_taken_in_loops.py:{line}" in str(
+        caught.value
     )
     assert next(taken) == 1.0

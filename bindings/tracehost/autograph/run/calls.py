@@ -34,7 +34,6 @@ from ..staging.conditions import raise_if
 from ..staging.iterables import Range, enumerate_, is_staged, len_, range_, zip_
 from ..staging.snapshots import cells
 from ..staging.state import is_read, is_tensor, is_traced
-from ..staging.taken import takes, taking
 from . import cases
 from .explicit import cond, while_loop
 from .flags import flags_of
@@ -85,13 +84,13 @@ def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..
 def _calling(plain: Callable[..., Any], first: int, *names: str) -> Callable[..., Any]:
     """`plain` of converted functions: its parameters from place `first` on, of these names, take them."""
 
-    def of(*args: Any, **options: Any) -> Any:
+    def call_with_functions(*args: Any, **options: Any) -> Any:
         places = range(first, first + len(names))
         given = [call(a) if i in places else a for i, a in enumerate(args)]
         options |= {name: call(options[name]) for name in names if name in options}
         return plain(*given, **options)
 
-    return of
+    return call_with_functions
 
 
 def _sorted(*args: Any, key: Any = None, **options: Any) -> Any:
@@ -163,6 +162,12 @@ def _of_values(plain: Callable[..., Any]) -> Callable[..., Any]:
     return _with_values(plain, lambda value: _value(read(value)))
 
 
+def _complex(*args: Any, **options: Any) -> complex:
+    """C code would ask a complex tensor for its value unseen."""
+    parts = (a.item() if is_tensor(a) and a.is_complex() else a for a in args)
+    return complex(*parts, **options)
+
+
 def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
     pairs = [(pred, call(f)) for pred, f in cases.checked_pairs(pred_fn_pairs, default)]
     return cases.case(pairs, call(default), exclusive)
@@ -232,10 +237,6 @@ _OF_NUMBERS = {"bucketize", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp
 
 
 def _of_builtin(f: Any) -> Any:
-    return taking(f, _builtin(f)) if takes(f) else _builtin(f)
-
-
-def _builtin(f: Any) -> Any:
     if f in _BUILTINS:  # math.pow is not torch's
         return _BUILTINS[f]
     name = getattr(f, "__name__", "")
@@ -410,7 +411,7 @@ _FUNCTIONS.update(
         torch.nn.functional.interpolate: _interpolate,
     }
 )
-_TYPES.update({type: _type, collections.deque: _deque})
+_TYPES.update({type: _type, collections.deque: _deque, complex: _complex})
 
 
 def _of_descriptor(f: Any) -> Any:
@@ -456,8 +457,7 @@ def _maker(kind: Any, init: FunctionType) -> Callable[..., Any]:
 def _of_method(f: Any) -> Any:
     function = f.__func__
     made = call(function)
-    called = f if made is function else MethodType(made, f.__self__)
-    return taking(f, called) if takes(f) else called
+    return f if made is function else MethodType(made, f.__self__)
 
 
 def _of_partial(f: Any) -> Any:

@@ -1,7 +1,8 @@
 """Attributes and items as part of a block's state: `self.x`, `d['k']`.
 
 A block that stores to one has it restored and merged like a variable. What belongs to a tensor
-(`t[0]`, `t.grad`) is not: the store is an op, recorded where it stands.
+(`t[0]`, `t.grad`) is not: the store is an op, recorded where it stands. Nor is an element of an array, a
+bytearray or another object of C code, which can't hold what a graph computes.
 """
 
 from __future__ import annotations
@@ -23,10 +24,22 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or type(value) is Subscripted
 
 
+def _is_memory(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return False
+    try:
+        memoryview(value)
+    except (TypeError, ValueError, BufferError):
+        return False
+    return True
+
+
 def _get(get: Callable[..., Any], owner: Thunk, key: Thunk, name: str) -> Any:
     try:
         of = owner()
-        return Undefined(name) if _is_tensor(of) else get(of, key())
+        if _is_tensor(of) or (get is _item and _is_memory(of)):
+            return Undefined(name)
+        return get(of, key())
     except _MISSING:
         return Undefined(name)
 
@@ -46,7 +59,7 @@ def _set(
         return
     try:
         of = owner()
-        if not _is_tensor(of) and not isinstance(of, list):
+        if not _is_tensor(of) and not isinstance(of, list) and not _is_memory(of):
             delete(of, key())
     except _MISSING:
         pass  # it was not there

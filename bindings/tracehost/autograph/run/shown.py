@@ -58,11 +58,11 @@ def _call_under(f: Any, how: Any) -> Callable[..., Any]:
     calls.append(how)
     made = call(f)
 
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def call_with_shown(*args: Any, **kwargs: Any) -> Any:
         del calls[depth:]
         return made(*args, **kwargs)
 
-    return run
+    return call_with_shown
 
 
 def message_of(message: Callable[[], Any]) -> Any:

@@ -16,7 +16,6 @@ variable that differs becomes an output of the node.
 - state.py: variables apart and together; identity.py: which of their lists and dicts are one object
 - stores.py, snapshots.py, containers.py: attributes that called code sets, what a block could change besides, and
   changes of containers, which a graph would not repeat
-- taken.py: calls that take from iterators, files and random.Random, which no attempt undoes
 - lists.py: a list that a staged loop appends to, as a list of the graph
 - where.py: the user's line, for messages; and what a body would catch, which a graph can't
 

@@ -61,6 +61,10 @@ class ImpureBody(ImpureSide):
     """The same of a loop's body outside of such sides."""
 
 
+def _impure(loop: Loop) -> ImpureSide:
+    return (ImpureSide if loop.in_side else ImpureBody)(loop.impure)
+
+
 class Outcome(enum.Enum):
     """How an attempt to stage a loop ended."""
 
@@ -162,11 +166,13 @@ class StagedLoop(Carrying):
             try:
                 try:
                     with bodies:
-                        loop.body(varying, body)
+                        loop.body(varying, body, self.containers.reached)
                 except ValueReadError:
                     if self.unrolls:
                         raise Unroll from None
                     raise
+                if loop.impure:  # the body has caught it
+                    raise _impure(loop)
                 grows = self.containers.growing()
                 if grows is None:
                     self._check_used()
@@ -184,9 +190,9 @@ class StagedLoop(Carrying):
                 peel = type(found) is Peel
                 grows = self.containers.growing()
             except Grows as found:  # of a loop or branch inside
-                grows = found
+                grows = found.with_traceback(None)  # which has this frame, and `converted`
             except (Unroll, ImpureSide) as found:
-                ended = found
+                ended = _impure(loop) if loop.impure else found
             except Exception as error:
                 if without_data() or not abandons() or is_interrupt(error):
                     raise
@@ -213,7 +219,10 @@ class StagedLoop(Carrying):
                 forgive_rejection()
                 raise Unroll
             if grows is not None and bodies.under_way:
-                raise grows  # the loop around needs it, too
+                try:
+                    raise grows  # the loop around needs it, too
+                finally:
+                    grows = None  # as `ended`
             bodies.growing = None
             if grows is not None:
                 converted.append((grows, grows.cell.cell_contents))
@@ -230,7 +239,10 @@ class StagedLoop(Carrying):
     def _reject_impure(self, impure: ImpureSide) -> NoReturn:
         """Unless a loop or side around this one can be left out in its place."""
         if bodies.under_way or fake_sides.under_way:
-            raise impure
+            try:
+                raise impure
+            finally:
+                del impure  # as `ended` in _run()
         who = "the body of" if isinstance(impure, ImpureBody) else "a side of an if in"
         reject(
             f"{who} the {self.what} at {self.where} {impure}, and the loop is part of the graph, "

@@ -233,7 +233,10 @@ class _If:
     def _reject_impure(self, impure: ImpureSide) -> NoReturn:
         """Unless a side or loop around this one can be left out in its place."""
         if fake_sides.under_way or loop_bodies.under_way:
-            raise impure
+            try:
+                raise impure
+            finally:
+                del impure  # its traceback has this frame: a cycle would hold what the body dropped
         self.branches.reject(str(impure))
         raise AssertionError("unreachable")
 
@@ -308,21 +311,27 @@ class _If:
 
     def _without(self, side: int, error: BaseException) -> bool:
         """The side can't be staged. Where its condition can be checked, it is no part of the graph."""
-        other = 1 - side
         if self.checks:
-            self._check(other)
+            self._check(1 - side)
             return False
-        if isinstance(error, ImpureSide):
-            self._reject_impure(error)
         if isinstance(error, RecursionError):
             reject_endless(self.what, self.where)
-        raise error
+        try:
+            if isinstance(error, ImpureSide):
+                self._reject_impure(error)
+            raise error
+        finally:
+            del error  # as in _try()
 
     # -- both
 
     def _check_lists(self) -> None:
-        if loop_bodies.under_way and (grows := self.containers.growing()):
-            raise grows  # in a loop: it can make a list of the graph of it
+        grows = self.containers.growing() if loop_bodies.under_way else None
+        if grows is not None:
+            try:
+                raise grows  # in a loop: it can make a list of the graph of it
+            finally:
+                grows = None  # as `impure`
         self.containers.check(f"a branch of the {self.what}")
 
     def _run(self, side: int, stores: BlockStores) -> Outcome:
@@ -348,8 +357,8 @@ class _If:
             return [tensor for parts in outcome.parts for tensor in parts.tensors()]
 
         try:
-            iterators = self.containers.iterators() if self.checks and not real else []
-            first = self.branches.run_side(side, run, self.checks, self.rest == side, iterators)
+            held = self.containers.reached
+            first = self.branches.run_side(side, run, self.checks, self.rest == side, held)
             if self.branches.impure and not real:  # the side has caught it
                 raise ImpureSide(self.branches.impure)
         except (Error, Grows, RecursionError):

@@ -62,11 +62,12 @@ class Containers:
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self._before: dict[int, Snapshot] = {}
         self._cells: dict[int, types.CellType] = {}
+        self.reached: list[Any] = []  # objects that were there before the block
         _alive()
         _all.add(weakref.ref(self))
         for function in functions:
             self._cells |= {id(v): cell for _, cell, v in cells(function) if type(v) is list}
-            for snapshot in snapshots(function, _MOST):
+            for snapshot in snapshots(function, _MOST, self.reached):
                 self._before.setdefault(id(snapshot.of), snapshot)
 
     def growing(self) -> Grows | None:
@@ -94,10 +95,6 @@ class Containers:
     def knows(self, container: Any) -> bool:
         """Whether it was there before the block."""
         return id(container) in self._before
-
-    def iterators(self) -> list[Any]:
-        """Those of the body's own: what is taken from them is lost."""
-        return [s.of for s in self._before.values() if not s.can_be_restored()]
 
     def changed(self) -> list[Snapshot]:
         """Those of the body's own that are not as they were. The state has been restored before."""

@@ -31,7 +31,7 @@ from .iterables import Staged, least, staged
 from .join import THEN, Thunk
 from .options import NO_OPTIONS, LoopOptions
 from .state import as_tensor, is_tensor, is_traced, kind
-from .where import line, reject
+from .where import line, reject, reject_here
 
 MOST_PEELED = 3
 _MOST_UNROLLED = 256
@@ -86,7 +86,7 @@ def staged_while(
     if outcome == Outcome.STAGED:
         return True
     if outcome == Outcome.UNROLL:
-        _run_checked(first, test, body)
+        _run_checked(first, test, body, loop.where)
         return True
     if outcome == Outcome.PEEL:
         if checked(first) != THEN:
@@ -105,12 +105,20 @@ def _may_ask(options: LoopOptions) -> bool:
     return options is NO_OPTIONS and traces_reads() and may_check() and not without_data()
 
 
-def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
+def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk, where: str) -> None:
     """As many iterations as this call has: a graph for each such number."""
     another: Any = first
+    turns = 0
     while checked(as_tensor(another)) == THEN if is_traced(another) else another:
+        if turns == _MOST_UNROLLED and is_traced(another):
+            reject_here(
+                f"the while at {where} has more than {_MOST_UNROLLED} iterations, and its body can't be a loop of the "
+                "graph: each iteration would be in the graph. Move what only Python can do behind the loop, or call "
+                "a function of one iteration in a loop of Python's."
+            )
         body()
         another = test()
+        turns += 1
 
 
 def for_stmt(

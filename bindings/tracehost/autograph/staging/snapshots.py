@@ -76,8 +76,11 @@ class Snapshot:
         return f"'{self.name}.{names[0]}'"
 
 
-def snapshots(function: Callable[..., Any], most: int) -> Iterator[Snapshot]:
-    """Snapshots of what the variables around `function` hold, and of globals; none with over `most` items."""
+def snapshots(function: Callable[..., Any], most: int, reached: list[Any]) -> Iterator[Snapshot]:
+    """Snapshots of what the variables around `function` hold, and of globals; none with over `most` items.
+
+    `reached` gets what else they lead to: files, arrays, iterators.
+    """
     code = getattr(function, "__code__", None)
     if code is None:
         return
@@ -89,6 +92,8 @@ def snapshots(function: Callable[..., Any], most: int) -> Iterator[Snapshot]:
         if ours or isinstance(value, _OPAQUE) or id(value) in seen:
             continue
         seen[id(value)] = value
+        if not isinstance(value, (*KINDS, tuple)):
+            reached.append(value)
         if isinstance(value, KINDS):
             if len(value) <= most:
                 yield Snapshot(name, value)
