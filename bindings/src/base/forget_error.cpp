@@ -4,6 +4,7 @@
 #include "base/object.h"
 
 #include <csignal>
+#include <utility>
 
 namespace tracehost::python {
 namespace {
@@ -41,11 +42,28 @@ bool is_handler(PyFrameObject *object) {
   return has_number && has_frame;
 }
 
+// Guarded by the GIL.
+int later = 0;            ///< how many SignalsLater live
+PyObject *held = nullptr; ///< the first error that waits for their end; strong
+
 /// Called by Python between two instructions of the main thread.
 int raise_again(void *given) {
-  const Owned error(static_cast<PyObject *>(given));
+  Owned error(static_cast<PyObject *>(given));
+  if (later) {
+    if (!held)
+      held = error.release();
+    return 0;
+  }
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
   return -1;
+}
+
+/// Takes the reference.
+void raise_later(PyObject *error) {
+  if (Py_AddPendingCall(&raise_again, error) == 0)
+    return;
+  Py_DECREF(error); // too many wait
+  PyErr_SetInterrupt();
 }
 
 } // namespace
@@ -77,10 +95,13 @@ void forget_set_error() {
   const Owned kept_type(type), kept(value), kept_traceback(traceback);
   if (!value || !(interrupt || is_of_signal(value)))
     return;
-  if (Py_AddPendingCall(&raise_again, Py_NewRef(value)) != 0) {
-    Py_DECREF(value); // too many wait
-    PyErr_SetInterrupt();
-  }
+  raise_later(Py_NewRef(value));
+}
+
+SignalsLater::SignalsLater() { ++later; }
+SignalsLater::~SignalsLater() {
+  if (--later == 0 && held)
+    raise_later(std::exchange(held, nullptr));
 }
 
 } // namespace tracehost::python

@@ -25,6 +25,16 @@ inline void forget_error() {
     forget_set_error();
 }
 
+/// While one lives, no error of a signal is raised again. For calls of CPython that Python code
+/// ends, such as an audit hook. Requires: GIL held.
+class SignalsLater {
+public:
+  SignalsLater();
+  ~SignalsLater();
+  SignalsLater(const SignalsLater &) = delete;
+  SignalsLater &operator=(const SignalsLater &) = delete;
+};
+
 /// The same of an exception that has left Python. Requires: GIL held.
 inline void forget_error(pybind11::error_already_set &error) {
   error.restore();

@@ -46,6 +46,18 @@ bool is_alone(const Frame &frame) {
   return file.ends_with("/staging/state.py") || file.ends_with("/staging/containers.py");
 }
 
+/// PyEval_SetProfile(), of which an audit hook runs first. Where that raises, as a Ctrl-C does that
+/// comes in it, Python keeps the function that was set: it is asked again.
+void set_profile(Py_tracefunc function, PyObject *object) {
+  const SignalsLater later;
+  const PyThreadState *thread = PyThreadState_Get();
+  for (int times = 0; times < 3; ++times) {
+    PyEval_SetProfile(function, object);
+    if (thread->c_profilefunc == function && thread->c_profileobj == object)
+      return;
+  }
+}
+
 } // namespace
 
 Profile::Profile(Recorder &recorder)
@@ -54,11 +66,10 @@ Profile::Profile(Recorder &recorder)
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
   previous_object_ = Py_XNewRef(thread->c_profileobj);
-  PyObject *self = PyCapsule_New(this, nullptr, nullptr);
-  if (!self)
+  self_ = Owned(PyCapsule_New(this, nullptr, nullptr));
+  if (!self_)
     rethrow();
-  PyEval_SetProfile(on_event, self);
-  Py_DECREF(self); // the thread holds it
+  set_profile(on_event, self_.get());
   complete_ = true;
 }
 
@@ -68,7 +79,10 @@ Profile::~Profile() {
     recorder_.missed(std::move(why));
   innermost = outer_;
   const KeepError keep;
-  PyEval_SetProfile(previous_, previous_object_);
+  if (PyThreadState_Get()->c_profileobj != self_.get())
+    recorder_.missed("Python does not call its profile function");
+  set_profile(previous_, previous_object_);
+  PyCapsule_SetContext(self_.get(), self_.get()); // where Python could not be kept from calling it
   Py_XDECREF(previous_object_);
 }
 
@@ -96,6 +110,8 @@ Profile::InCall::~InCall() { profile_->in_call_ = false; }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   if (shapes::in_python_kernel()) // a library's code of shapes, beside the body
+    return 0;
+  if (PyCapsule_GetContext(self)) // it is gone
     return 0;
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {

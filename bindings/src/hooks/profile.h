@@ -73,6 +73,7 @@ private:
   Profile *outer_; ///< of this thread
   std::vector<pybind11::object>
       interruptions_; ///< code objects of those that have no name of their own
+  Owned self_;        ///< what on_event gets. Its context is set once this is gone
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

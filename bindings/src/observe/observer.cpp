@@ -63,7 +63,9 @@ void Observer::start() {
 }
 
 void Observer::stop() {
-  if (missed().empty())
+  // Where an audit hook raises, Python keeps the function that was set.
+  const SignalsLater later;
+  for (int times = 0; times < 3 && missed().empty(); ++times)
     PyEval_SetTrace(previous_, previous_object_);
   Py_XDECREF(previous_object_);
 }

@@ -124,3 +124,42 @@ def test_a_handlers_exception_while_the_graph_is_compared_is_no_mistake_of_the_g
         assert len(runs) == 2
         assert torch.equal(f(torch.ones(2)), torch.full((2,), 3.0))
     assert [str(w.message) for w in recwarn if issubclass(w.category, tracehost.TraceWarning)] == []
+
+
+# Python code that runs while the profile function is set: an audit hook, which stays for good.
+AUDITED = '''
+import sys
+import torch
+import tracehost
+from tracehost.autograph.conversion import compile as conversion
+
+
+def interrupts(code):
+    raise KeyboardInterrupt("here")
+
+
+def body(x):
+    return x * 2
+
+
+seen = []
+sys.addaudithook(lambda event, args: seen.append(event) or [None for _ in range(3)] and None)
+f = tracehost.function(body)
+f(torch.ones(2))
+before = conversion.is_generated.__code__
+conversion.is_generated.__code__ = interrupts.__code__
+try:
+    tracehost.function(body)(torch.ones(3))
+    list(map(abs, range(3)))
+except KeyboardInterrupt as error:
+    print("raised", error)
+conversion.is_generated.__code__ = before
+print(sys.getprofile(), sys.gettrace(), f(torch.ones(2)).tolist(), "sys.setprofile" in seen)
+'''
+
+
+def test_an_interrupt_in_an_audit_hook_leaves_no_profile_function(run_host, tmp_path):
+    (tmp_path / "audited.py").write_text(AUDITED)
+    done = run_host("audited.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "raised here\nNone None [2.0, 2.0] True\n"
