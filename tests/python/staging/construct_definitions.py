@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import itertools
 
 from construct_registry import NUMBERS, case, note
 
@@ -340,7 +339,7 @@ def side_effects_in_order(x):
     return note("left", x) + note("right", 1), d
 
 
-@case((itertools.count(),), (iter([1, 2, 9, 4, 5]),))
+@case((iter(range(10**6)),), (iter([1, 2, 9, 4, 5]),))
 def stops_reading_at_break(items):
     for item in items:
         if item > 5:
