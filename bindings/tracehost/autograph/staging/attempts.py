@@ -224,6 +224,7 @@ class StagedLoop(Carrying):
                 finally:
                     grows = None  # as `ended`
             bodies.growing = None
+            self.containers.undo()  # the next attempt begins as this one did
             if grows is not None:
                 converted.append((grows, grows.cell.cell_contents))
                 grows.cell.cell_contents = StagedList(grows)
@@ -254,10 +255,8 @@ class StagedLoop(Carrying):
         self.set_state(self.first)
         for made, before in converted:
             made.cell.cell_contents = before
-        for snapshot in self.containers.changed_anywhere():
-            if not snapshot.can_be_restored():
-                reject_change(snapshot, f"the body of the {self.what}")
-            snapshot.restore()
+        if left := self.containers.undo():
+            reject_change(left[0], f"the body of the {self.what}")
         put_numbers_again(taken)
 
     def may_unroll(self) -> bool:

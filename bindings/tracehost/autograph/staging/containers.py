@@ -114,6 +114,14 @@ class Containers:
             if snapshot.can_be_restored():
                 snapshot.restore()
 
+    def undo(self) -> list[Snapshot]:
+        """All is as it was before the block, but for those that are returned: nothing restores them."""
+        changed = self.changed_anywhere()
+        for snapshot in changed:
+            if snapshot.can_be_restored():
+                snapshot.restore()
+        return [one for one in changed if not one.can_be_restored()]
+
     def check(self, what: str) -> None:
         """Raises if one is not as it was. The state has been restored before."""
         for snapshot in self.changed_anywhere():
