@@ -189,6 +189,16 @@ def test_unrolled_appends_have_a_known_size():
     compare(f, (X,), (-X,))
 
 
+def test_elements_may_be_written_from_the_last_to_the_first():
+    def f(x):
+        out = tracehost.TensorArray()
+        for i in (2, 0, 1):
+            out.write(i, x * i)
+        return out.stack() * out.size()
+
+    compare(f, (X,), (-X,))
+
+
 def test_size_in_a_graph():
     @tracehost.function
     def f(x, n):
@@ -321,6 +331,12 @@ def test_values_decide_errors(f, good, bad, error, text):
             "shape [2]",
         ),
         (lambda a: a.read(0), IndexError, "element 0 is read of a TensorArray that has 0"),
+        (
+            lambda a: a.append(X).append(X).write(-3, X),
+            IndexError,
+            "element -3 is written to a TensorArray of size 2. Give it a larger size, or none "
+            "(TensorArray(dtype)): then it grows.",
+        ),
         (
             lambda a: tracehost.TensorArray(size=-1),
             ValueError,

@@ -188,6 +188,17 @@ def test_a_size_that_stays_exact_is_padded():
     ) in told(records, reduces=True)
 
 
+def test_all_dimensions_that_change_are_padded():
+    sizes = [("12", "15", "4", "7"), ("15", "20", "7", "5")]
+    records = [record()]
+    for a, b, c, d in sizes:
+        first, last = difference("shape", "x", a, b, 0, 3), difference("shape", "x", c, d, 2, 3)
+        records.append(record(first, last))
+    assert "torch.nn.functional.pad(x, (0, 7 - x.shape[2], 0, 0, 0, 20 - x.shape[0]))" in told(
+        records, declared=True, reduces=True
+    )
+
+
 def test_the_odd_last_batch_can_be_dropped():
     records = [record(), record(difference("shape", "x", "64", "5", 0, 2))]
     text = told(records, declared=True)
