@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,6 +55,22 @@ def test_a_parameter_made_lazily_is_made_once():
     assert model.weight is weight and counts(f) == (2, 1, 1)
     f(X).sum().backward()
     assert_same(weight.grad, X)
+
+
+def test_a_tensor_of_the_body_where_one_of_the_block_was_in_memory():
+    held = SimpleNamespace(y=torch.zeros(3))
+
+    @tracehost.function
+    def f(x):
+        with init_scope():
+            torch.ones(3)
+        held.y = x * 2
+        return x + 1
+
+    with assert_traces(f, 1):
+        for k in range(3):
+            assert_same(f(X + k), X + k + 1)
+            assert_same(held.y, (X + k) * 2)
 
 
 def test_a_parameter_that_is_taken_away_is_made_again():
