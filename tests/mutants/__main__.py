@@ -54,9 +54,11 @@ class Runner:
         self.built |= dict.fromkeys(targets)
         jobs = os.environ.get("TRACEHOST_JOBS", "2")
         built = run("cmake", "--build", self.build, "-j", jobs, "--target", *self.built)
-        if built.status == 0:
-            run("cmake", "--install", self.build, "--prefix", sys.prefix)
-        return built.status == 0
+        if built.status != 0:
+            return False
+        # CMake takes a file of the same second for the one that is installed.
+        install = ["cmake", "--install", self.build, "--prefix", sys.prefix]
+        return run(*install, CMAKE_INSTALL_ALWAYS="1").status == 0
 
     def targets(self, mutant: Mutant) -> list[str]:
         plugin = ["tracehost_cuda"] if "/cuda/" in mutant.file else []

@@ -247,6 +247,7 @@ TEST_F(RuntimeCall, RunsInInferenceModeUnlessTold) {
 }
 
 TEST_F(RuntimeCall, LeavesGradModeAsItWas) {
+  const at::AutoGradMode restores(true);
   auto graph = std::make_shared<torch::jit::Graph>();
   torch::jit::parseIR(R"IR(graph(%x : Tensor):
     %no : bool = prim::Constant[value=0]()

@@ -189,16 +189,6 @@ def test_unrolled_appends_have_a_known_size():
     compare(f, (X,), (-X,))
 
 
-def test_elements_may_be_written_from_the_last_to_the_first():
-    def f(x):
-        out = tracehost.TensorArray()
-        for i in (2, 0, 1):
-            out.write(i, x * i)
-        return out.stack() * out.size()
-
-    compare(f, (X,), (-X,))
-
-
 def test_size_in_a_graph():
     @tracehost.function
     def f(x, n):

@@ -426,6 +426,18 @@ def test_a_fix_names_the_callers_expression(tmp_path, name, line, path, pattern,
     assert calls.passes(records.account(known), path, pattern) == text
 
 
+def test_an_argument_of_a_method_stands_behind_its_object(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text(SCRIPT)
+    request = {
+        "names": ["self", "x", "lr", "options"], "kinds": [], "defaults": [], "nodes": [], "tensors": [],
+    }  # fmt: skip
+    call = {"file": str(file), "line": 16, "text": "a.py:16"}
+    known = account([record(request=request) | {"call": call}], name="Net.step")
+    text = calls.passes(records.account(known), "lr", "torch.tensor({0})")
+    assert text == "pass torch.tensor(rates[i]) for 'lr' at a.py:16"
+
+
 def test_two_calls_are_named_and_more_are_counted():
     known = records.account(account([record(call=f"train.py:{line}") for line in (1, 2, 3)]))
     text = "pass None for 'lr' at train.py:1 and train.py:2, and so on"
