@@ -114,7 +114,11 @@ def test_values_of_files(tmp_path):
     (tmp_path / "p.yml").write_text("a: text\nwhen: 2026-01-02\nnan: .nan\nends: [-.inf, .inf]\n")
     files = [str(tmp_path / "p.json"), str(tmp_path / "p.yml")]
     found = parameters.given(["b=3"], files)
-    assert list(found) == ["a", "b", "when", "nan", "ends"] and found["a"] == "text" and found["b"] == 3
+    assert (
+        list(found) == ["a", "b", "when", "nan", "ends"]
+        and found["a"] == "text"
+        and found["b"] == 3
+    )
     made = notebook("x")
     parameters.inject(made, found, "n.ipynb")
     names = {}
