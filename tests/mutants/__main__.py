@@ -1,6 +1,7 @@
 """Plants faults in the production code, and asks whether tests notice: `cd tests && tracehost -m mutants [NAME...]`.
 
-Each .toml file of this folder lists faults. A fault is one change of one file:
+Each .toml file of this folder lists faults: devices.toml those of CUDA devices, production.toml those of the rest of the
+production code. A fault is one change of one file:
 
     [[mutant]]
     name = "row 3, a hit keeps the GIL while it waits"
@@ -10,9 +11,9 @@ Each .toml file of this folder lists faults. A fault is one change of one file:
     tests = ["tests/python/trace/test_device_order.py::test_a_hit_does_not_hold_the_gil_while_it_waits"]
     on = "simulated"                        # optional
 
-`tests`: one of them must fail. They are pytest's names; `cpp:` with a filter of GoogleTest names C++ tests. `on`: `simulated`
-is the simulated CUDA runtime (tests/standin), `lazy` the same with lazy streams and protected memory, and the default
-`cpu` none of them.
+`tests`: one of them must fail. They are pytest's names. `cpp:` with a filter of GoogleTest names C++ tests, and `cli:`
+those of the binary's options. `on`: `simulated` is the simulated CUDA runtime (tests/standin), `lazy` the same with lazy
+streams and protected memory, and the default `cpu` none of them.
 
 Each fault is built into the build tree and the environment of this Python, tested, and undone. So run it in a clone of its
 own. The exit status is 1 if a fault survives. tests/python/package/test_mutants.py checks that each can still be made.
@@ -33,6 +34,8 @@ from mutants.faults import Mutant, all_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ["tracehost_core", "tracehost_module"]  # what Python's tests load
+OF_THE_BINARY = ("host/cli/", "host/interpreter/")
+CPP_TESTS = {"cpp": "tracehost_tests", "cli": "tracehost_cli_tests"}
 NOT_RUN = (2, 3, 4, 5)  # of pytest: interrupted, its own error, wrong options, no tests
 SIMULATED = {
     "cpu": {},
@@ -45,23 +48,29 @@ class Runner:
     def __init__(self, build: Path):
         self.build = build
         self.host = Path(sys.prefix) / "bin" / "tracehost"
+        self.built: dict[str, None] = {}  # with a fault, and then again without
 
     def make(self, targets: list[str]) -> bool:
+        self.built |= dict.fromkeys(targets)
         jobs = os.environ.get("TRACEHOST_JOBS", "2")
-        built = run("cmake", "--build", self.build, "-j", jobs, "--target", *targets)
-        if built.status == 0:
-            run("cmake", "--install", self.build, "--prefix", sys.prefix)
-        return built.status == 0
+        built = run("cmake", "--build", self.build, "-j", jobs, "--target", *self.built)
+        if built.status != 0:
+            return False
+        # CMake takes a file of the same second for the one that is installed.
+        install = ["cmake", "--install", self.build, "--prefix", sys.prefix]
+        return run(*install, CMAKE_INSTALL_ALWAYS="1").status == 0
 
     def targets(self, mutant: Mutant) -> list[str]:
         plugin = ["tracehost_cuda"] if "/cuda/" in mutant.file else []
-        cpp = ["tracehost_tests"] if any(test.startswith("cpp:") for test in mutant.tests) else []
-        return [*TARGETS, *plugin, *cpp]
+        binary = ["tracehost_binary"] if mutant.file.startswith(OF_THE_BINARY) else []
+        cpp = [CPP_TESTS[kind] for test in mutant.tests if (kind := test[:3]) in CPP_TESTS]
+        return [*TARGETS, *plugin, *binary, *cpp]
 
     def first_failure(self, test: str, on: str) -> str | None:
         """The name of the test that fails first."""
-        if test.startswith("cpp:"):
-            ran = run(self.build / "tracehost_tests", f"--gtest_filter={test[4:]}")
+        kind, _, name = test.partition(":")
+        if kind in CPP_TESTS:
+            ran = run(self.build / CPP_TESTS[kind], f"--gtest_filter={name}")
             return test if ran.status else None
         environment = {"OMP_NUM_THREADS": "1", "TRACEHOST_BUILD": str(self.build), **SIMULATED[on]}
         if on != "cpu":
@@ -138,7 +147,7 @@ def main() -> int:
         outcome = runner.outcome(mutant)
         killed += outcome.startswith("killed")
         print(f"{mutant.name}: {outcome} ({time.monotonic() - began:.0f} s)", flush=True)
-    restored = runner.make([*TARGETS, "tracehost_cuda", "tracehost_tests"])
+    restored = runner.make(TARGETS)
     print(f"{killed} of {len(chosen)} killed")
     return 0 if restored and killed == len(chosen) else 1
 

@@ -96,6 +96,7 @@ TEST_F(SettingsTest, InterceptionOfAnEarlierHostStaysAsItIs) {
 TEST_F(SettingsTest, ReportFileBecomesAbsoluteAndIsNotLeftBehind) {
   const auto here = std::filesystem::current_path();
   std::filesystem::current_path(folder);
+  std::filesystem::remove("r.txt"); // of a run that has failed
   auto settings = parsed({"--report=r.txt", "s.py"});
   finish(settings);
   const auto wanted = std::filesystem::current_path() / "r.txt";

@@ -161,7 +161,8 @@ TEST(RegionGraphs, RandomGraphsWithSeveralOutputs) {
 TEST(RegionGraphs, RowsAndSingleValues) {
   for (unsigned seed = 0; seed < 40; ++seed)
     for (const auto &[rows, period] : {std::pair(5, 1), std::pair(3, 3), std::pair(1000, 7),
-                                       std::pair(70, 64), std::pair(5, 2048), std::pair(4, 3001)}) {
+                                       std::pair(70, 64), std::pair(5, 2048), std::pair(4, 3001),
+                                       std::pair(2, 4095)}) { // a tile ends behind its first value
       SCOPED_TRACE(std::to_string(seed) + ", rows of " + std::to_string(period));
       const auto program = RandomProgram(seed).graph(
           30, {{}, {Kind::row, period}, {Kind::one, 0}, {Kind::row, period}, {}});

@@ -36,6 +36,12 @@ std::vector<std::string> causes(std::vector<Difference> differences) {
   return ledger.history().back().causes;
 }
 
+TEST(History, NamesAFileOfAPackageBelowTheInnermostPackages) {
+  EXPECT_EQ(text(Site{"/home/me/net.py", 3}), "net.py:3");
+  EXPECT_EQ(text(Site{"/venv/site-packages/a/utils.py", 3}), "a/utils.py:3");
+  EXPECT_EQ(text(Site{"/dist-packages/a/site-packages/b/utils.py", 3}), "b/utils.py:3");
+}
+
 TEST(History, KeepsWhatHappenedInOrder) {
   Ledger ledger;
   const auto step = function();

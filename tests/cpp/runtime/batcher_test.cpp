@@ -53,6 +53,19 @@ TEST_F(RuntimeBatcher, RunsRequestsTogether) {
   EXPECT_EQ(doubles.stats().hits, 1);
 }
 
+TEST_F(RuntimeBatcher, LeavesOutWhatIsTooMuch) {
+  std::future<Value> left;
+  {
+    Batcher batched(doubles, 4, never);
+    auto first = batched.async(rows(1, 3));
+    left = batched.async(rows(2, 2));
+    const auto third = batched.async(rows(3, 1));
+    EXPECT_TRUE(at::equal(at::Tensor(first.get()), rows(2, 3)));
+    EXPECT_EQ(batched.counts().rows, 4);
+  }
+  EXPECT_TRUE(at::equal(at::Tensor(left.get()), rows(4, 2)));
+}
+
 TEST_F(RuntimeBatcher, RunsWhatWaitsAtItsDeadline) {
   Batcher batched(doubles, 1000, 1ms);
   EXPECT_TRUE(at::equal(at::Tensor(batched(rows(1, 2))), rows(2, 2)));

@@ -246,6 +246,23 @@ TEST_F(RuntimeCall, RunsInInferenceModeUnlessTold) {
   EXPECT_TRUE(at::equal(w.grad(), x));
 }
 
+TEST_F(RuntimeCall, LeavesGradModeAsItWas) {
+  const at::AutoGradMode restores(true);
+  auto graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(R"IR(graph(%x : Tensor):
+    %no : bool = prim::Constant[value=0]()
+    aten::set_grad_enabled(%no)
+    %y : Tensor = aten::neg(%x)
+    return (%y))IR",
+                      graph.get());
+  auto made = graph_for(call({{"x", tensor(0, meta({2}))}}), {at::ones(2)},
+                        [](const Tensors &in) -> Tensors { return {in[0] + 1}; });
+  made->program = std::make_unique<Program>(std::move(graph), "f", 1);
+  const auto f = test::loaded({made}, sink);
+  EXPECT_TRUE(at::equal(at::Tensor(f.with_inference_mode(false)(x)), -x));
+  EXPECT_TRUE(at::GradMode::is_enabled());
+}
+
 TEST_F(RuntimeCall, ThrowsWhatAnOpThrowsWithoutABacktrace) {
   const auto f = test::loaded(
       {graph_for(call({{"x", tensor(0, any_rows(2))}}), {at::ones({3, 2})},

@@ -131,6 +131,22 @@ TEST_F(RuntimeWatcher, AsksTheCheck) {
   EXPECT_TRUE(watcher.poll());
 }
 
+TEST_F(RuntimeWatcher, LooksAgainAtAFileThatChangesWhileItIsRead) {
+  save(1);
+  options.check = [this](const Archive &archive) {
+    if (added(archive["add"]) == 2) {
+      save(3);
+      throw std::runtime_error("two is rejected");
+    }
+  };
+  Watcher watcher(path, options);
+  save(2);
+  EXPECT_FALSE(watcher.poll());
+  EXPECT_TRUE(errors.empty());
+  EXPECT_TRUE(watcher.poll());
+  EXPECT_EQ(added(watcher["add"]), 3);
+}
+
 TEST_F(RuntimeWatcher, ReportsWhatItsCallbacksThrow) {
   save(1);
   options.check = [](const Archive &archive) {

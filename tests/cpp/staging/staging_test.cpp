@@ -8,6 +8,7 @@
 #include "support/frontend.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -184,6 +185,18 @@ TEST_F(StagingTest, GradModeSwitchedForGoodInABranchThatIsNotTakenIsRejected) {
   EXPECT_THAT(
       rejected.what(),
       HasSubstr("changes grad mode, inference mode or autocast for what comes after it, at"));
+}
+
+TEST_F(StagingTest, AutocastIsAsBeforeARejectedBranch) {
+  rejection([&] {
+    return Tensors{choose([&] { return x * 2; },
+                          [&] {
+                            at::autocast::set_autocast_cache_enabled(false);
+                            return x - 1;
+                          })};
+  });
+  EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
+  at::autocast::set_autocast_cache_enabled(true);
 }
 
 TEST_F(StagingTest, ModesOfABranchAreItsOwn) {

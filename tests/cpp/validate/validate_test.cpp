@@ -423,6 +423,9 @@ TEST(Compare, ToleratesWhatTorchTestingTolerates) {
   EXPECT_EQ(difference((one + 1e-2).to(at::kBFloat16), one.to(at::kBFloat16)), "");
   EXPECT_NE(difference((one.to(at::kDouble) + 1e-6), one.to(at::kDouble)), "");
   EXPECT_NE(difference(at::full({}, 2), at::full({}, 3)), "");
+  const auto nan = at::full({1}, std::nan(""));
+  EXPECT_EQ(difference(at::cat({nan, one + 1e-6}), at::cat({nan, one})), "");
+  EXPECT_NE(difference(at::cat({nan, one}), at::cat({one, one})), "");
 }
 
 TEST(Compare, NamesNumbersAsPythonDoes) {

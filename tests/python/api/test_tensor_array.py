@@ -322,6 +322,12 @@ def test_values_decide_errors(f, good, bad, error, text):
         ),
         (lambda a: a.read(0), IndexError, "element 0 is read of a TensorArray that has 0"),
         (
+            lambda a: a.append(X).append(X).write(-3, X),
+            IndexError,
+            "element -3 is written to a TensorArray of size 2. Give it a larger size, or none "
+            "(TensorArray(dtype)): then it grows.",
+        ),
+        (
             lambda a: tracehost.TensorArray(size=-1),
             ValueError,
             "TensorArray's size must be at least 0, not -1",

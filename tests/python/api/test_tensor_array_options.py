@@ -73,6 +73,14 @@ def test_fewer_than_its_first_size():
             call(X)
 
 
+def test_unstack_replaces_the_first_size():
+    def f(xs):
+        out = TensorArray(size=5, dynamic_size=True).unstack(xs)
+        return out.stack(), out.size() * 1
+
+    same(f, (rows(2),), (-rows(2),))
+
+
 def test_append_comes_after_the_first_size():
     def f(x, count):
         out = TensorArray(size=2, dynamic_size=True)

@@ -195,6 +195,7 @@ def raises(kind, details=b""):
         (lambda r: [r.op("aten::set_", "source_Tensor", ["self", "source"], [1, 1])], 1, "aten::set_"),
         (lambda r: [INT, r.op("aten::floordiv", "int", ["a", "b"], [1, 1])], 2, "aten::floordiv"),
         (lambda r: [INT, r.op("aten::remainder", "int", ["a", "b"], [1, 1])], 2, "aten::remainder"),
+        (lambda r: [INT, r.op("aten::fmod", "int", ["a", "b"], [1, 1])], 2, "aten::fmod"),
         (lambda r: [r.op("prims::neg", "", ["self"], [1])], 1, "prims::neg"),
         (lambda r: [["list", ["list", "tensor"], [1], 0], ["list", ["list", ["optional", "tensor"]], [], 0], YES, r.op("tracehost::backward", "", ["tensors", "grad_tensors", "retain_graph", "create_graph", "inputs"], [3, 2, 1, 1, 3])], 3, "tracehost::backward"),
         (raises(b"builtins:KeyboardInterrupt"), 3, "tracehost::raise_error"),

@@ -369,6 +369,19 @@ def test_modes_around_a_call():
     assert torch.equal(w.grad, 4 * x)
 
 
+def test_forward_mode_behind_a_tape():
+    from torch.autograd import forward_ad
+
+    f = tracehost.function(lambda x: (x * x + 1).sin(), optimize="exact")
+    x = torch.randn(5)
+    for _ in range(4):
+        f(x)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones(5))
+        got = forward_ad.unpack_dual(f(dual)).tangent
+        assert torch.equal(got, forward_ad.unpack_dual((dual * dual + 1).sin()).tangent)
+
+
 def test_an_error_is_eagers_and_the_tape_serves_on():
     table = torch.arange(3.0)
     body = lambda i: table[i] * 2

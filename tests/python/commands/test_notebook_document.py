@@ -1,6 +1,7 @@
 """Notebook files: old ones, damaged ones; parameters; streams. Without a kernel."""
 
 import json
+import math
 import os
 
 import nbformat
@@ -110,15 +111,20 @@ def test_values(word, value):
 
 def test_values_of_files(tmp_path):
     (tmp_path / "p.json").write_text('{"a": 1, "b": [null, true]}')
-    (tmp_path / "p.yml").write_text("a: text\nwhen: 2026-01-02\nnan: .nan\n")
+    (tmp_path / "p.yml").write_text("a: text\nwhen: 2026-01-02\nnan: .nan\nends: [-.inf, .inf]\n")
     files = [str(tmp_path / "p.json"), str(tmp_path / "p.yml")]
     found = parameters.given(["b=3"], files)
-    assert list(found) == ["a", "b", "when", "nan"] and found["a"] == "text" and found["b"] == 3
+    assert (
+        list(found) == ["a", "b", "when", "nan", "ends"]
+        and found["a"] == "text"
+        and found["b"] == 3
+    )
     made = notebook("x")
     parameters.inject(made, found, "n.ipynb")
     names = {}
     exec(made.cells[0].source, names)
     assert names["when"] == "2026-01-02" and names["nan"] != names["nan"]
+    assert names["ends"] == [-math.inf, math.inf]
     for content, message in [("[1]", "must hold names and values"), ("{", "is not JSON"), ('{"a b": 1}', "a Python name")]:  # fmt: skip
         (tmp_path / "p.json").write_text(content)
         with pytest.raises(UsageError, match=message):

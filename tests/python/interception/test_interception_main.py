@@ -95,7 +95,7 @@ class Net(torch.nn.Module):
         def deep(self, x): return x
     size = property(lambda self: 1)
 x = torch.ones(2)
-print(step(x).tolist(), Net()(x).tolist(), Net.fixed(x).tolist(), Net.of(x).tolist(), Net.Inner().deep(x).tolist())
+print(step(x).tolist(), Net()(x).tolist(), Net.fixed(x).tolist(), Net().fixed(x).tolist(), Net.of(x).tolist(), Net.Inner().deep(x).tolist())
 import tracehost
 print(*sorted(f"{e.function}:{e.kind}" for e in tracehost.events()))
 """
@@ -120,6 +120,6 @@ def test_methods_of_all_kinds_and_decorated_functions(run_host, tmp_path):
         == "tracehost: --trace __main__:Net.size: Net.size is no function (it is a property)\n"
     )
     assert done.stdout.splitlines() == [
-        "[4.0, 4.0] [3.0, 3.0] [0.0, 0.0] [0.5, 0.5] [1.0, 1.0]",
+        "[4.0, 4.0] [3.0, 3.0] [0.0, 0.0] [0.0, 0.0] [0.5, 0.5] [1.0, 1.0]",
         ".deep:trace et.of:trace fixed:trace rward:trace step:trace",
     ]

@@ -182,6 +182,17 @@ def test_what_is_no_function_stays_as_it_is(capsys):
     assert torch.compile(made) is made
 
 
+def test_what_the_program_has_put_there_stays():
+    class Owner:
+        kept, changed = 1, 2
+
+    replace.put(Owner, "kept", 3)
+    replace.put(Owner, "changed", 4)
+    Owner.changed = 5
+    replace.undo_all()
+    assert (Owner.kept, Owner.changed) == (1, 5)
+
+
 def test_torchs_own_calls_are_torchs():
     namespace = {"__name__": "torch.nn.something", "torch": torch}
     exec("made = torch.jit.script(torch.nn.Linear(1, 1))", namespace)

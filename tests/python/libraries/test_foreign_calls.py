@@ -560,14 +560,21 @@ def test_a_class_of_the_body_that_reaches_a_tensor_is_an_error():
         f(X.clone().requires_grad_())
 
 
-@pytest.mark.parametrize("change", [lambda held: held.append(X), list.clear])
-def test_a_list_of_the_call_that_is_changed_is_an_error(change):
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        (lambda y: [y], lambda held: held.append(X)),
+        (lambda y: [y], list.clear),
+        (lambda y: {"y": y}, lambda held: held.update(y=X)),
+    ],
+)
+def test_a_container_of_the_call_that_is_changed_is_an_error(make, change):
     @tracehost.function
     def f(x):
-        held = [x * 2]
+        held = make(x * 2)
         return tracehost.py_function(lambda a: (change(held), a)[1], [x], torch.float32)
 
-    with pytest.raises(tracehost.SignatureError, match="changed a list that holds a tensor"):
+    with pytest.raises(tracehost.SignatureError, match="changed a (list|dict) that holds a tensor"):
         f(X)
 
 

@@ -369,6 +369,14 @@ def test_numbers_in_containers(name):
     check_numbers(lambda t: body(t.item()), [torch.tensor(n) for n in (3, 1, 4, 2, 5)])
 
 
+def test_a_list_of_256_numbers_is_of_the_graph():
+    f = tracehost.function(lambda x: x * x.tolist()[-1])
+    with assert_traces(f, 1):
+        for last in (1.0, 2.0, 3.0):
+            x = torch.full((256,), last)
+            assert torch.equal(f(x), x * last)
+
+
 @pytest.mark.parametrize("split", ["chunk", "tensor_split", "split"])
 def test_how_many_parts_there_are_is_checked(split):
     f = tracehost.function(lambda t: [part.sum() for part in getattr(TABLE, split)(t.item())])

@@ -12,10 +12,11 @@ MUTANTS = all_mutants()
 
 
 def has_test(name: str) -> bool:
-    if name.startswith("cpp:"):
+    if name.startswith(("cpp:", "cli:")):
         suite, test = name[4:].split(".")
         files = (ROOT / "tests/cpp").rglob("*_test.cpp")
-        return any(f"TEST({suite}, {test})" in file.read_text() for file in files)
+        starts = tuple(f"{macro}({suite}, {test})" for macro in ("TEST", "TEST_F"))
+        return any(start in file.read_text() for file in files for start in starts)
     file, _, test = name.partition("::")
     return f"def {test.partition('[')[0]}" in (ROOT / file).read_text()
 

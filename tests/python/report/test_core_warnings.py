@@ -479,6 +479,16 @@ def test_reports_and_reset():
         assert torch.equal(reported_step(torch.ones(2)), torch.full((2,), 2.0))
 
 
+def test_a_function_without_calls_has_no_hit_rate():
+    @tracehost.function
+    def inner_step(x):
+        return x * 2
+
+    tracehost.function(lambda x: inner_step(x) + 1)(torch.ones(2))
+    (row,) = [line for line in tracehost.report().splitlines() if "inner_step" in line]
+    assert re.search(r"\) +0 +0 +0 +1 +0 +- +0\.0$", row), row
+
+
 def test_the_function_decorated_in_a_loop_is_told_to_be_decorated_once():
     made = []
 

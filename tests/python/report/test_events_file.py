@@ -161,6 +161,27 @@ def test_a_full_disk_fails_no_program(run_host, tmp_path):
     )
 
 
+def test_a_line_that_was_cut_is_followed_by_whole_ones(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(
+        STEP
+        + """
+import os, resource
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+step(torch.ones(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize("run.jsonl") + 20, hard))
+step(torch.ones(2))
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+step(torch.ones(3)), step(torch.ones(4))
+"""
+    )
+    done = run_host("--events", "run.jsonl", "net.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    assert [len(line) for line in lines if not line.endswith("}")] == [20]
+    whole = [json.loads(line) for line in lines if line.endswith("}")]
+    assert kinds(whole) == ["start", "trace", "trace", "trace", "functions"]
+
+
 def test_a_file_that_cannot_be_opened(run_host, tmp_path):
     done = run_host("--events", "nowhere/run.jsonl", "-c", "1")
     assert (done.returncode, done.stderr) == (
@@ -268,6 +289,22 @@ ctypes.CDLL(None).sleep(1000)  # ends at any signal
     status, text = ended(host, tmp_path, code, "--report=run.html")
     assert (status, text) == (-signal.SIGTERM, "")
     assert "No Function was called." in (tmp_path / "run.html").read_text()
+
+
+def test_a_forked_child_that_exits_writes_no_report(run_host, tmp_path):
+    (tmp_path / "net.py").write_text(
+        STEP
+        + """
+import os, sys
+child = os.fork()
+if child == 0:
+    step(torch.ones(1))
+    sys.exit()
+os.waitpid(child, 0)
+"""
+    )
+    done = run_host("--report", "net.py")
+    assert (done.returncode, done.stderr) == (0, "tracehost: no Function was called.\n")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

@@ -119,6 +119,8 @@ RATES = "for i in range(8):\n    out(step(x, 0.1 * i))\n"
          ["    out(step(x, t.tensor(0.1 * i)))"]),
         ("import numpy as np, tracehost\nfrom torch import ones\nx = ones(3)\n@tracehost.function\ndef step(x, lr):\n    return x * lr\n" + RATES,
          ["import torch", "    out(step(x, torch.tensor(0.1 * i)))"]),
+        ("import tracehost\ndef data():\n    import torch as t\n    return t.ones(3)\nx = data()\n@tracehost.function\ndef step(x, lr):\n    return x * lr\n" + RATES,
+         ["import torch", "    out(step(x, torch.tensor(0.1 * i)))"]),
         # Where the argument is written.
         ("import torch, tracehost\nx = torch.ones(3)\n@tracehost.function\ndef step(x, options):\n    return x * options['lr'][0]\nfor i in range(8):\n    out(step(\n        x,\n        options={'lr': (0.1 * i, 2)},  # noted\n    ))\n",
          ["        options={'lr': (torch.tensor(0.1 * i), 2)},  # noted"]),

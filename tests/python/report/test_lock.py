@@ -584,6 +584,11 @@ def test_dynamic_dimensions(wider, signature, dimensions):
     assert gate._dynamic_dimensions(wider, signature) == dimensions
 
 
+def test_arguments_are_split_outside_of_brackets_and_quotes():
+    arguments = ["a=[1, 2]", r"b='it\'s, c'", "d={'(': 1, 'e': 2}"]
+    assert lock.at_commas(", ".join(arguments), ", ") == arguments
+
+
 def test_messages_name_the_arguments():
     known = {"(x: float32[8], requires_grad, s='a, b=(', n=1)": 1, "(x: float32[9], s='c', n=2)": 1}
     assert gate._difference("(x: float32[8], s='a, b=(', n=1)", known) == (

@@ -121,6 +121,12 @@ def test_a_run_that_was_killed():
     assert "? calls, ? hits, 2 traces, 1 of them again" in text
 
 
+def test_a_request_of_a_run_that_was_killed_is_no_retrace():
+    requested = trace(102, ["'x' was 1, is 2"], requested=True)
+    (one,) = run.of_lines(lines_of([trace(101, []), requested]))["functions"]
+    assert (one["traces"], one["retraces"], one["cause"]) == (2, 0, "")
+
+
 def test_a_last_line_that_is_not_whole_is_left_out():
     lines = lines_of([trace(101, [])])
     assert run.of_lines([*lines, '{"version":1,"ti'])["events"] == run.of_lines(lines)["events"]

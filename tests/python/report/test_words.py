@@ -190,6 +190,17 @@ def test_a_size_that_stays_exact_is_padded():
     ) in told(records, reduces=True)
 
 
+def test_all_dimensions_that_change_are_padded():
+    sizes = [("12", "15", "4", "7"), ("15", "20", "7", "5")]
+    records = [record()]
+    for a, b, c, d in sizes:
+        first, last = difference("shape", "x", a, b, 0, 3), difference("shape", "x", c, d, 2, 3)
+        records.append(record(first, last))
+    assert "torch.nn.functional.pad(x, (0, 7 - x.shape[2], 0, 0, 0, 20 - x.shape[0]))" in told(
+        records, declared=True, reduces=True
+    )
+
+
 def test_the_odd_last_batch_can_be_dropped():
     records = [record(), record(difference("shape", "x", "64", "5", 0, 2))]
     text = told(records, declared=True)
@@ -415,6 +426,18 @@ def test_a_fix_names_the_callers_expression(tmp_path, name, line, path, pattern,
     definition = {"file": str(file), "line": 11, "text": "a.py:11"}
     known = account([record(request=request) | {"call": call}], name=name, definition=definition)
     assert calls.passes(records.account(known), path, pattern) == text
+
+
+def test_an_argument_of_a_method_stands_behind_its_object(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text(SCRIPT)
+    request = {
+        "names": ["self", "x", "lr", "options"], "kinds": [], "defaults": [], "nodes": [], "tensors": [],
+    }  # fmt: skip
+    call = {"file": str(file), "line": 16, "text": "a.py:16"}
+    known = account([record(request=request) | {"call": call}], name="Net.step")
+    text = calls.passes(records.account(known), "lr", "torch.tensor({0})")
+    assert text == "pass torch.tensor(rates[i]) for 'lr' at a.py:16"
 
 
 def test_two_calls_are_named_and_more_are_counted():

@@ -164,6 +164,20 @@ def test_a_comparison_is_one_trace_for_each_outcome(body):
     check_sizes(body, [(8, 4), (9, 4), (12, 4), (5, 4), (4, 4), (10, 4), (3, 4)], traces=3)
 
 
+def test_a_quotient_of_a_negative_size_in_a_comparison():
+    check_sizes(
+        lambda x: x * 2 if (x.shape[0] - 7) // 2 > -2 else x * 3,
+        [(8, 4), (9, 4), (3, 4), (2, 4), (4, 4), (5, 4), (1, 4)],
+        traces=3,
+    )
+
+
+def test_a_size_modulo_zero_is_pythons_error():
+    f = declared(lambda x: x * (x.shape[0] % 0))
+    with pytest.raises(ZeroDivisionError, match="^integer (division or )?modulo by zero$"):
+        f(torch.ones(3, 4))
+
+
 def test_sizes_of_results_in_comparisons():
     check_sizes(
         lambda x: x * 2 if torch.cat([x, x[:1]]).shape[0] > 7 else x * 3,

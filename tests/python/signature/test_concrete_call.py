@@ -252,6 +252,15 @@ def test_grad_mode_is_the_callers():
     assert quiet(torch.ones(2)).requires_grad
 
 
+def test_deterministic_algorithms_are_the_callers():
+    cf = make(lambda x: x.cumsum(0), TensorSpec([3]))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert cf(torch.ones(3)).tolist() == [1.0, 2.0, 3.0]
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
 def test_other_contexts_are_rejected():
     def body(x):
         with torch.no_grad():

@@ -52,6 +52,7 @@ ACCEPTED = [
     (np.array([1.0, 2.0])[::-1], torch.float64),
     (np.array([1, 2], ">i4"), torch.int32),
     (np.zeros((0, 2)), torch.float32),
+    (np.zeros((0, 2), np.int64), torch.int8),
     ([np.float32(1.5), 2], torch.float64),
     ([np.array([1.0, 2.0]), [3.0, 4.0]], torch.float32),
 ]

@@ -282,6 +282,11 @@ def test_what_stays_inside_a_converted_function():
     assert "generator" in compiler.unconverted(inner, 4)
 
 
+def test_a_lambda_that_yields_stays():
+    f = made("def f(xs):\n    return list((lambda: [(yield 1), (yield 2) if xs else 3])())\n")
+    same(f, ([1],), ([],))
+
+
 def test_library_code_on_request():
     from email import utils
 

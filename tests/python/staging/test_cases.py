@@ -102,6 +102,15 @@ def test_a_number_of_python_chooses_at_the_trace():
     assert calls == [0, 1]
 
 
+def test_without_a_default_the_largest_number_is_it():
+    def f(x, k):
+        return switch_case(k, {1: lambda: x * 2, 5: lambda: x * 3, 0: lambda: x})
+
+    for call in (f, tracehost.function(f)):
+        found = [call(X, n(k)).tolist() for k in (0, 1, 5, 4, -1)]
+        assert found == [(X * by).tolist() for by in (1, 2, 3, 3, 3)]
+
+
 def test_a_size_that_may_differ():
     def f(x):
         big = case([(x.shape[0] > 3, lambda: x.sum())], lambda: x.prod())

@@ -219,6 +219,38 @@ def test_an_exception_whose_init_takes_other_arguments_keeps_its_type():
         staged(N)
 
 
+def number_or_vector(x):
+    if x.sum() > 0:
+        y = x.sum()
+    else:
+        y = x * 1
+    return y * 2
+
+
+def vector_or_number(x):
+    if x.sum() > 0:
+        y = x * 1
+    else:
+        y = x.sum()
+    return y * 2
+
+
+@pytest.mark.parametrize("body", [number_or_vector, vector_or_number])
+def test_sides_with_other_numbers_of_dimensions(body):
+    f = tracehost.function(body)
+    for value in (1.0, -1.0, 2.0):
+        x = torch.full((2,), value)
+        got, expected = f(x), body(x)
+        assert got.shape == expected.shape and torch.equal(got, expected)
+    with pytest.raises(tracehost.StagingError) as caught:
+        tracehost.function(body).get_concrete_function(tracehost.TensorSpec([2]))
+    one, other = ("[]", "[2]") if body is number_or_vector else ("[2]", "[]")
+    assert (
+        f"it is a float32 tensor of shape {one} in one and a float32 tensor of shape {other} in the other "
+        "(numbers of dimensions differ). Give it one kind, dtype and number of dimensions in both."
+    ) in str(caught.value)
+
+
 def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
     @tracehost.function(value_reads="error")  # else the first iteration runs before the loop
     def staged(k):

@@ -266,6 +266,18 @@ def test_each_call_has_eagers_type(body):
             assert repr(f(v)) == repr(body(v))
 
 
+def test_zeros_of_two_signs_are_two_numbers():
+    def body(x):
+        y = 0.0
+        if x.sum() > 0:
+            y = -0.0
+        return torch.signbit(x.abs() * y)
+
+    f = tracehost.function(body)
+    for x in (torch.ones(2), -torch.ones(2), torch.ones(2)):
+        assert_same(f(x), body(x))
+
+
 def test_gradients_pass_by_the_joined_tensor():
     f = tracehost.function(total_of_some)
     for values in VECTORS[:3]:

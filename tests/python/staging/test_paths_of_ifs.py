@@ -217,6 +217,25 @@ def test_a_store_of_one_side_alone():
             assert held.flag == ("b" if value > 0 else before)
 
 
+def test_a_variable_that_finally_reads():
+    def body(x):
+        try:
+            if x.sum() > 0:
+                name = "double"
+            else:
+                name = "triple"
+            y = x + 1
+        finally:
+            factor = {"double": 2, "triple": 3}[name]
+        return y * factor
+
+    f = tracehost.function(body)
+    with assert_traces(f, 2):
+        for value in (1.0, -1.0, 2.0, -2.0):
+            x = torch.full((2,), value)
+            assert torch.equal(f(x), body(x))
+
+
 def test_a_read_of_the_old_value_stays_a_guard():
     held = Held()
 

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import warnings
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,6 +55,22 @@ def test_a_parameter_made_lazily_is_made_once():
     assert model.weight is weight and counts(f) == (2, 1, 1)
     f(X).sum().backward()
     assert_same(weight.grad, X)
+
+
+def test_a_tensor_of_the_body_where_one_of_the_block_was_in_memory():
+    held = SimpleNamespace(y=X, z=X, w=X)
+
+    @tracehost.function
+    def f(x):
+        with init_scope():
+            [torch.ones(3) for _ in range(32)]
+        held.y, held.z, held.w = x * 2, x * 3, x * 4
+        return x + 1
+
+    with assert_traces(f, 1):
+        for k in range(3):
+            assert_same(f(X + k), X + k + 1)
+            assert_same([held.y, held.z, held.w], [(X + k) * by for by in (2, 3, 4)])
 
 
 def test_a_parameter_that_is_taken_away_is_made_again():

@@ -1,5 +1,6 @@
 """`x[i, j] = number`: the tensor that torch makes of a number is part of the graph."""
 
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -119,6 +120,18 @@ def test_gradients_pass_by_what_was_written():
         x = torch.ones(3, 3, requires_grad=True)
         f(x, ROWS[0]).sum().backward()
         assert x.grad.diagonal().tolist() == [0.0, 0.0, 2.0]
+
+
+def test_a_byte_without_dimensions_is_a_mask():
+    def body(x, i):
+        return x[i]
+
+    f = tracehost.function(body)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch: indexing with dtype torch.uint8
+        for value in (1, 0, 1):
+            i = torch.tensor(value, dtype=torch.uint8)
+            assert_same(f(GRIDS[2], i), body(GRIDS[2], i))
 
 
 # ---- a tensor without dimensions, in a block that runs without data ------------------------------
