@@ -220,8 +220,10 @@ bool NumberArguments::reads_tensor(const c10::OperatorHandle &op, const jit::Sta
   if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
+  // As an index a uint8 is a mask: the op gets its truth, which looks like its value where that is 1.
   const bool has_kind =
-      at::isFloatingType(t.scalar_type()) || at::isIntegralType(t.scalar_type(), false);
+      at::isFloatingType(t.scalar_type()) ||
+      (at::isIntegralType(t.scalar_type(), false) && t.scalar_type() != at::kByte);
   if (trace_.without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided ||
       t.numel() != 1 || !has_kind || t.unsafeGetTensorImpl()->is_wrapped_number() ||
       t.key_set().has(c10::DispatchKey::Python) ||

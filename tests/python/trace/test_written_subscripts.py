@@ -122,14 +122,15 @@ def test_gradients_pass_by_what_was_written():
         assert x.grad.diagonal().tolist() == [0.0, 0.0, 2.0]
 
 
-def test_a_byte_without_dimensions_is_a_mask():
+@pytest.mark.parametrize("autograph", [True, False])
+def test_a_byte_without_dimensions_is_a_mask(autograph):
     def body(x, i):
         return x[i]
 
-    f = tracehost.function(body)
+    f = tracehost.function(body, autograph=autograph)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch: indexing with dtype torch.uint8
-        for value in (1, 0, 1):
+        for value in (1, 0, 2, 1, 3, 0):
             i = torch.tensor(value, dtype=torch.uint8)
             assert_same(f(GRIDS[2], i), body(GRIDS[2], i))
 
