@@ -260,6 +260,9 @@ PyObject *get_attribute(PyObject *self, PyObject *name) {
   if (found || !PyErr_ExceptionMatches(PyExc_AttributeError))
     return found;
   Owned error = take_error();
+  // From Python 3.14 on functools.update_wrapper() copies __annotate__ in their place.
+  if (PyUnicode_CompareWithASCIIString(name, "__annotations__") == 0 && cast(self)->function)
+    return PyObject_GetAttr(cast(self)->function->callable.get(), name);
   const Owned counterparts(
       PyImport_GetModule(Owned(PyUnicode_FromString("tracehost._counterparts")).get()));
   const Owned hints(counterparts ? PyObject_GetAttrString(counterparts.get(), "OF_FUNCTION")

@@ -254,3 +254,21 @@ def test_an_unrolled_while_has_a_limit():
     ):  # 300: the call continues as plain Python
         assert f(torch.zeros(1), torch.tensor(turns)) == turns
         assert f.stats()["hits"] == hits
+
+
+def moving_average(samples):
+    window, averages = [torch.zeros(()), torch.zeros(())], []
+    for sample in samples:
+        window.append(sample)
+        window.pop(0)
+        averages.append(sum(window) / 2)  # the first attempt ends here: this is a list of the graph
+    return torch.stack(averages)
+
+
+def test_a_second_attempt_begins_as_the_first_one():
+    f = tracehost.function(moving_average)
+    with pytest.raises(tracehost.StagingError, match="changes the list 'window' in place"):
+        f.get_concrete_function(tracehost.TensorSpec([None]))
+    for size in (4, 3, 4):
+        x = torch.arange(float(size))
+        assert torch.equal(f(x), moving_average(x))

@@ -161,5 +161,5 @@ print(sys.getprofile(), sys.gettrace(), f(torch.ones(2)).tolist(), "sys.setprofi
 def test_an_interrupt_in_an_audit_hook_leaves_no_profile_function(run_host, tmp_path):
     (tmp_path / "audited.py").write_text(AUDITED)
     done = run_host("audited.py")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr  # where Python drops one of the interrupts, it says so
     assert done.stdout == "raised here\nNone None [2.0, 2.0] True\n"
