@@ -220,7 +220,8 @@ bool NumberArguments::reads_tensor(const c10::OperatorHandle &op, const jit::Sta
   if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
-  // As an index a uint8 is a mask: the op gets its truth, which looks like its value where that is 1.
+  // As an index a uint8 is a mask: the op gets its truth, which looks like its value where that
+  // is 1.
   const bool has_kind =
       at::isFloatingType(t.scalar_type()) ||
       (at::isIntegralType(t.scalar_type(), false) && t.scalar_type() != at::kByte);

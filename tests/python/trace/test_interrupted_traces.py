@@ -127,7 +127,7 @@ def test_a_handlers_exception_while_the_graph_is_compared_is_no_mistake_of_the_g
 
 
 # Python code that runs while the profile function is set: an audit hook, which stays for good.
-AUDITED = '''
+AUDITED = """
 import sys
 import torch
 import tracehost
@@ -155,7 +155,7 @@ except KeyboardInterrupt as error:
     print("raised", error)
 conversion.is_generated.__code__ = before
 print(sys.getprofile(), sys.gettrace(), f(torch.ones(2)).tolist(), "sys.setprofile" in seen)
-'''
+"""
 
 
 def test_an_interrupt_in_an_audit_hook_leaves_no_profile_function(run_host, tmp_path):
