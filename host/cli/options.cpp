@@ -49,7 +49,7 @@ constexpr struct {
              {"text", "a text"},
              {"whole", "a non-negative integer"},
              {"choice", ""},
-             {"limit", "a whole number from 1 on, off or error"},
+             {"limit", "off, error or a whole number from 1 on"},
              {"file", "a path"},
              {"output", "a path"}};
 constexpr const char *takings[] = {"nothing", "value", "values", "optional value"};

@@ -15,7 +15,7 @@ enum class Kind {
   text,   // anything
   whole,  // a non-negative integer
   choice, // one of the placeholder's words: `default|eager`
-  limit,  // a whole number from 1 on, `off` or `error`
+  limit,  // `off`, `error` or a whole number from 1 on
   file,   // that is read
   output, // a file that is written; also `-`
 };

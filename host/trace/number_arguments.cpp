@@ -156,6 +156,13 @@ jit::Node *node_of(const c10::OperatorHandle &op) {
   return node->kind().toQualString() == op.schema().name() ? node : nullptr;
 }
 
+/// torch's indexing takes a uint8 without dimensions for a mask. Of its truth it makes an index of
+/// one element or none, which looks like the number where that is 1 or 0.
+bool may_be_mask(const c10::OperatorHandle &op, const at::Tensor &source) {
+  return source.defined() && source.scalar_type() == at::kByte &&
+         op.schema().name() == "aten::empty";
+}
+
 } // namespace
 
 /// `x[i, j] = n` of a traced number: torch makes a number of Python's a tensor of x's dtype, and
@@ -220,11 +227,8 @@ bool NumberArguments::reads_tensor(const c10::OperatorHandle &op, const jit::Sta
   if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
-  // As an index a uint8 is a mask: the op gets its truth, which looks like its value where that
-  // is 1.
   const bool has_kind =
-      at::isFloatingType(t.scalar_type()) ||
-      (at::isIntegralType(t.scalar_type(), false) && t.scalar_type() != at::kByte);
+      at::isFloatingType(t.scalar_type()) || at::isIntegralType(t.scalar_type(), false);
   if (trace_.without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided ||
       t.numel() != 1 || !has_kind || t.unsafeGetTensorImpl()->is_wrapped_number() ||
       t.key_set().has(c10::DispatchKey::Python) ||
@@ -314,6 +318,10 @@ void NumberArguments::take_constants(const c10::OperatorHandle &op,
                                      std::vector<NumberRead> &reads) {
   jit::Node *node = node_of(op);
   std::vector<NumberRead> left;
+  const auto masks = std::ranges::stable_partition(
+      reads, [&op](const NumberRead &read) { return !may_be_mask(op, read.source); });
+  left.assign(masks.begin(), masks.end());
+  reads.erase(masks.begin(), masks.end());
   while (node && !reads.empty()) {
     std::vector<NumberRead> equal;
     const c10::IValue value = reads.front().value;

@@ -57,9 +57,7 @@ Concrete::Arguments Concrete::take(const py::args &args, const py::kwargs &kwarg
       return given;
   }
   if (!binds[false] && binds[true]) // a call of the flat form, but for the tensor that it names
-    raise(errors().signature,
-          fmt::format("{}: {} (As a call with the function's own parameters: {}.)", shown_flat(),
-                      why[true], why[false]));
+    raise(errors().signature, fmt::format("{}: {}", shown_flat(), why[true]));
   std::string message =
       fmt::format("Binding inputs to {} failed due to `{}`. Received args: {} for signature: {}.",
                   name_, why[0], shown(args, kwargs), text(signature()));

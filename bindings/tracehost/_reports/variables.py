@@ -41,7 +41,7 @@ def apply() -> None:
             limit.isascii() and limit.removeprefix("+").isdigit() and int(limit)
         ):
             raise ValueError(
-                f"TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got {limit!r}"
+                f"TRACEHOST_RETRACE_WARN takes off, error or a whole number from 1 on, got {limit!r}"
             )
         _tracehost.set_retrace_limit(0 if limit == "off" else int(limit))
 

@@ -99,7 +99,7 @@ WRONG = [
     ("notebook", ["--timeout=1_0"], "--timeout takes a non-negative number, got '1_0'"),
     ("notebook", ["-j", "1.5"], "--jobs takes a non-negative integer, got '1.5'"),
     ("notebook", ["-j", "-1"], "--jobs takes a non-negative integer, got '-1'"),
-    ("notebook", ["--retrace-warn=0"], "--retrace-warn takes a whole number from 1 on, off or error, got '0'"),
+    ("notebook", ["--retrace-warn=0"], "--retrace-warn takes off, error or a whole number from 1 on, got '0'"),
     ("repl", ["--stance=x"], "--stance takes default, eager, eager_on_miss, eager_on_error or fail_on_miss, got 'x'"),
 ]  # fmt: skip
 

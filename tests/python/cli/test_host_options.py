@@ -91,7 +91,7 @@ def test_metrics_are_written_at_exit_by_the_first_process(run_host, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [("EAGER", "yes", "TRACEHOST_EAGER takes true or false, got 'yes'"),
-     ("RETRACE_WARN", "0", "TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got '0'"),
+     ("RETRACE_WARN", "0", "TRACEHOST_RETRACE_WARN takes off, error or a whole number from 1 on, got '0'"),
      ("STANCE", "x", "TRACEHOST_STANCE takes default, eager, eager_on_miss, eager_on_error or fail_on_miss, got 'x'")],
 )  # fmt: skip
 def test_variables_that_are_wrong(run_host, name, value, message):
@@ -106,7 +106,7 @@ def test_variables_that_are_wrong_under_plain_python(monkeypatch):
     for name, value, message in (
         ("EAGER", "yes", "TRACEHOST_EAGER takes true or false, got 'yes'"),
         ("STANCE", "x", "TRACEHOST_STANCE: there is no stance 'x'; there are 'default', "),
-        ("RETRACE_WARN", "0", "TRACEHOST_RETRACE_WARN takes a whole number from 1 on, off or error, got '0'"),
+        ("RETRACE_WARN", "0", "TRACEHOST_RETRACE_WARN takes off, error or a whole number from 1 on, got '0'"),
     ):  # fmt: skip
         with monkeypatch.context() as patch, pytest.raises(ValueError) as raised:
             patch.setenv(f"TRACEHOST_{name}", value)

@@ -126,7 +126,7 @@ NUMBERED = {
     "02_input_signature": [
         "before              50 ",
         "after                1 ",
-        "fix   @tracehost.function(input_signature=[tracehost.TensorSpec([None], torch.int32)])   would save 4 of 5",
+        "or    @tracehost.function(input_signature=[tracehost.TensorSpec([None], torch.int32)])   would save 4 of 5",
         "argument 'numbers': expected TensorSpec(shape=(None,), dtype=torch.int32, name=None), got int32[2, 3]",
     ],
     "03_python_vs_tensor_args": [

@@ -20,6 +20,7 @@ LEFT_TO_THE_USER = {
     "a_count_of_frames",
     "a_global_number",
     "a_lambda_for_each_call",
+    "a_nonlocal_number_of_an_op_in_place",
     "a_size_as_a_key",
     "an_attribute_of_a_schedule",
     "an_attribute_of_the_module",
