@@ -204,6 +204,12 @@ Tensors record_foreign(const py::object &object, const Tensors &inputs, const st
 void add_callbacks(py::module_ &module) {
   module.def("record_call", &record_call);
   module.def("record_foreign", &record_foreign);
+  // Calls what computes nothing of the graph.
+  module.def("unrecorded",
+             [](const py::function &f, const py::args &args, const py::kwargs &kwargs) {
+               const trace::Paused paused;
+               return f(*args, **kwargs);
+             });
   module.def("here", [] { return text(user_line()); });
 }
 

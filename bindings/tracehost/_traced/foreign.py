@@ -14,6 +14,9 @@ from .._errors import TraceError
 from . import closed_over, custom_forward
 from .traced_number import TracedNumber
 
+# torch 2.11's checkpoint() keeps the inputs by this Function, and asks its result's grad_fn for them. It computes nothing.
+_SAVES_INPUTS = "_NoopSaveInputs"
+
 
 def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
     """Call it, and record that: an `autograd.Function`'s `apply`, a method of a scripted module.
@@ -27,6 +30,8 @@ def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any
     """
     if custom_forward.is_recorded(function, args, kwargs):
         return custom_forward.recorded(function, args)
+    if getattr(getattr(function, "__self__", None), "__name__", "") == _SAVES_INPUTS:
+        return _tracehost.unrecorded(function, *(args or ()), **(kwargs or {}))
     made = Call(function, name, args or (), kwargs or {})
     tensors, made.tensors = made.tensors, None
     return made.structured(_tracehost.record_foreign(made, tensors, name))
