@@ -179,7 +179,7 @@ TEST_F(SettingsTest, OptionsUsedWrongly) {
 TEST_F(SettingsTest, ValuesThatAreWrong) {
   for (const char *bad : {"0", "-1", "x", "1.5", "+0"})
     EXPECT_EQ(complaint({"--retrace-warn=" + std::string(bad), "s.py"}),
-              "--retrace-warn takes a whole number from 1 on, off or error, got '" +
+              "--retrace-warn takes off, error or a whole number from 1 on, got '" +
                   std::string(bad) + "'");
   EXPECT_EQ(complaint({"--retrace-warn=off", "s.py"}), "none");
   EXPECT_EQ(complaint({"--retrace-warn=10", "s.py"}), "none");
