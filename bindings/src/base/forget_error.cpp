@@ -99,6 +99,7 @@ void forget_set_error() {
 }
 
 SignalsLater::SignalsLater() { ++later; }
+PyObject *SignalsLater::take() { return std::exchange(held, nullptr); }
 SignalsLater::~SignalsLater() {
   if (--later == 0 && held)
     raise_later(std::exchange(held, nullptr));

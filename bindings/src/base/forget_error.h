@@ -31,6 +31,8 @@ class SignalsLater {
 public:
   SignalsLater();
   ~SignalsLater();
+  /// The error that waits, for a caller that can raise it at once: strong, or null.
+  static PyObject *take();
   SignalsLater(const SignalsLater &) = delete;
   SignalsLater &operator=(const SignalsLater &) = delete;
 };

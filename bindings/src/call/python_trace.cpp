@@ -127,6 +127,10 @@ BodyResult PythonTrace::run() {
     const Profile profile(*recorder_);
     result_ = Owned(typed ? call_with_placeholders() : call_.call_body());
   }
+  if (const Owned interrupt = std::move(recorder_->interrupt)) {
+    result_ = Owned();
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(interrupt.get())), interrupt.get());
+  }
   if (result_ && !trace::abandoned())
     result_ = plain_result(result_.get());
   recorder_->paths().numbers().restore();

@@ -47,15 +47,17 @@ bool is_alone(const Frame &frame) {
 }
 
 /// PyEval_SetProfile(), of which an audit hook runs first. Where that raises, as a Ctrl-C does that
-/// comes in it, Python keeps the function that was set: it is asked again.
-void set_profile(Py_tracefunc function, PyObject *object) {
+/// comes in it, Python keeps the function that was set: it is asked again. Returns the error of a
+/// signal that waited meanwhile, or null.
+Owned set_profile(Py_tracefunc function, PyObject *object) {
   const SignalsLater later;
   const PyThreadState *thread = PyThreadState_Get();
   for (int times = 0; times < 3; ++times) {
     PyEval_SetProfile(function, object);
     if (thread->c_profilefunc == function && thread->c_profileobj == object)
-      return;
+      break;
   }
+  return Owned(SignalsLater::take());
 }
 
 } // namespace
@@ -69,7 +71,7 @@ Profile::Profile(Recorder &recorder)
   self_ = Owned(PyCapsule_New(this, nullptr, nullptr));
   if (!self_)
     rethrow();
-  set_profile(on_event, self_.get());
+  recorder_.interrupt = set_profile(on_event, self_.get());
   complete_ = true;
 }
 
@@ -81,7 +83,8 @@ Profile::~Profile() {
   const KeepError keep;
   if (PyThreadState_Get()->c_profileobj != self_.get())
     recorder_.missed("Python does not call its profile function");
-  set_profile(previous_, previous_object_);
+  if (Owned interrupt = set_profile(previous_, previous_object_))
+    recorder_.interrupt = std::move(interrupt);
   PyCapsule_SetContext(self_.get(), self_.get()); // where Python could not be kept from calling it
   Py_XDECREF(previous_object_);
 }

@@ -53,6 +53,7 @@ public:
   void begin_call() { calls_ = true; }
   /// Instructions were not seen, a sentence why: the trace can serve its own call alone.
   void missed(std::string why);
+  Owned interrupt; ///< what a signal has raised while the profile function was set, or null
 
   /// The objects that the body reaches, and what it was seen to read of them.
   Paths &paths() { return paths_; }
