@@ -145,5 +145,6 @@ def _plain(output: bytes, exe: Path, folder: Path) -> str:
     text = re.sub(r"(bash: line \d+:) +\d+ ", r"\1 ", text)
     # From Python 3.14 on: the name of a thread, and in argparse's usage that of sys.executable.
     text = re.sub(r"\[[^\]\n]{1,15}\](?= \(most recent call first\))", "[<name>]", text)
+    text = re.sub(r"(?m)^  Binary file .*\n", "", text)  # faulthandler's C frames
     text = re.sub(r"\b(tracehost-python|python3)(?= -m )", "<python>", text)
     return re.sub(r"(\d+\.)?\d+s\b", "<time>", text)
