@@ -17,14 +17,11 @@ import types
 
 import numpy as np
 import torch
+from program_table import Programs
 from torch import nn
 
-CASES = {}
-
-
-def case(make):
-    CASES[make.__name__] = make
-    return make
+CASES = Programs()
+case = CASES.add
 
 
 @case

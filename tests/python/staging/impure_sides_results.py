@@ -6,13 +6,10 @@ Each function makes what the body changes, and returns the body and what is look
 import dataclasses
 
 import torch
+from program_table import Programs
 
-CASES = {}
-
-
-def case(make):
-    CASES[make.__name__] = make
-    return make
+CASES = Programs()
+case = CASES.add
 
 
 @case

@@ -11,13 +11,10 @@ import threading
 import warnings
 
 import torch
+from program_table import Programs
 
-CASES = {}
-
-
-def case(make):
-    CASES[make.__name__] = make
-    return make
+CASES = Programs()
+case = CASES.add
 
 
 @case
