@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 /// A new Specialization enters the cache, and its event says why the call was not served.
 
@@ -46,10 +48,12 @@ void as_found(const Signature &made, Signature &now) {
   if (std::ranges::equal(made.guarded, now.guarded, {}, &GuardedSlot::path, &GuardedSlot::path))
     for (std::size_t i = 0; i < now.guarded.size(); ++i)
       now.guarded[i].node = made.guarded[i].node;
+  std::unordered_map<std::string_view, const TensorMeta *> found;
+  for (const CaptureSpec &capture : made.captures)
+    found.emplace(capture.path, &capture.meta);
   for (CaptureSpec &capture : now.captures)
-    if (const auto found = std::ranges::find(made.captures, capture.path, &CaptureSpec::path);
-        found != made.captures.end() && !found->meta.dynamic)
-      capture.meta = found->meta;
+    if (const auto at = found.find(capture.path); at != found.end() && !at->second->dynamic)
+      capture.meta = *at->second;
 }
 
 } // namespace
