@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <unordered_map>
+#include <utility>
 
 /// What the Guards compare, for Signatures and differences. Nothing here is hot.
 
@@ -123,15 +125,24 @@ std::string keys_of(PyObject *dict) {
   return keys;
 }
 
-/// `self.b is self.a`: of a slot that has the tensor of an earlier one.
-std::string path_of_both(const Graph &graph, const std::string &path, const Slot &slot) {
+/// Container and slot that each capture is reached by first.
+using CapturePlaces = std::unordered_map<std::int32_t, std::pair<int, int>>;
+CapturePlaces places_of_captures(const Graph &graph) {
+  CapturePlaces places;
   for (std::size_t i = 0; i < graph.containers.size(); ++i)
-    for (std::size_t s = 0; s < graph.containers[i].slots.size(); ++s) {
-      const Slot &first = graph.containers[i].slots[s];
-      if (first.expect == Expect::capture && first.capture == slot.capture)
-        return path + " is " + graph.path(static_cast<int>(i), static_cast<int>(s));
-    }
-  return path + " is an argument";
+    for (std::size_t s = 0; s < graph.containers[i].slots.size(); ++s)
+      if (const Slot &slot = graph.containers[i].slots[s]; slot.expect == Expect::capture)
+        places.emplace(slot.capture, std::pair(static_cast<int>(i), static_cast<int>(s)));
+  return places;
+}
+
+/// `self.b is self.a`: of a slot that has the tensor of an earlier one.
+std::string path_of_both(const Graph &graph, const CapturePlaces &places, const std::string &path,
+                         const Slot &slot) {
+  const auto first = places.find(slot.capture);
+  return path + " is " +
+         (first == places.end() ? "an argument"
+                                : graph.path(first->second.first, first->second.second));
 }
 
 } // namespace
@@ -142,6 +153,7 @@ std::vector<GuardedSlot> GraphGuards::report(const Reader *now,
                                              std::vector<AtomRef> &atoms) const {
   std::vector<GuardedSlot> result;
   std::string appeared;
+  const CapturePlaces places = places_of_captures(graph_);
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &c = graph_.containers[i];
     const std::string prefix = graph_.prefix(c.object);
@@ -150,9 +162,10 @@ std::vector<GuardedSlot> GraphGuards::report(const Reader *now,
       if (is_no_leaf(slot))
         continue;
       const std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefix);
-      result.push_back({slot.expect == Expect::same ? path_of_both(graph_, path, slot) : path,
-                        now ? current_leaf(slot, now->values[i][s].get(), captured, atoms)
-                            : recorded_leaf(slot, atoms)});
+      result.push_back(
+          {slot.expect == Expect::same ? path_of_both(graph_, places, path, slot) : path,
+           now ? current_leaf(slot, now->values[i][s].get(), captured, atoms)
+               : recorded_leaf(slot, atoms)});
     }
     PyObject *owner = now ? now->owner(c) : nullptr;
     PyObject *dict = owner ? dict_of(c.place, owner) : nullptr;
