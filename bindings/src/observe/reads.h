@@ -111,6 +111,7 @@ private:
   void note_taken(PyObject *iterator);
   void note_import(PyObject *name);
   void note_call(Rule rule, const Called &called, Arguments arguments);
+  std::optional<Sides::Kind> change_of(PyObject *object) const;
   std::optional<Sides::Kind> change_of(Arguments arguments) const;
   bool calls_for_user() const;
   bool has_output(const Called &called, Arguments arguments) const;

@@ -164,11 +164,8 @@ void Reads::note_opaque_store(PyObject *object) {
   if (!sides_.under_way() || is_tensor(object) || is_collection(object) ||
       !(is_opaque(object) || PyObject_CheckBuffer(object)))
     return;
-  const Owned owner = shown_by(object);
-  PyObject *changed = was_there(object) ? object : owner.get();
-  if (was_there(changed))
-    note_impure(keeps_own_state(object) ? lost_of(changed) : Sides::Kind::once,
-                fmt::format("changes an object of type {}", Py_TYPE(object)->tp_name));
+  if (const auto kind = change_of(object))
+    note_impure(*kind, fmt::format("changes an object of type {}", Py_TYPE(object)->tp_name));
 }
 
 /// Whether the object was there before the call, or before a side or an attempt.
@@ -179,6 +176,15 @@ bool Reads::was_there(PyObject *object) const {
 /// What a change of such an object is, which nothing undoes.
 Sides::Kind Reads::lost_of(PyObject *object) const {
   return paths_.knows(object) ? Sides::Kind::lost : Sides::Kind::own;
+}
+
+/// What a change of the object is; nothing if neither it nor what it shows was there before.
+std::optional<Sides::Kind> Reads::change_of(PyObject *object) const {
+  const Owned owner = shown_by(object);
+  PyObject *changed = was_there(object) ? object : owner.get();
+  if (!was_there(changed))
+    return std::nullopt;
+  return keeps_own_state(object) ? lost_of(changed) : Sides::Kind::once;
 }
 
 /// The body reads `owner.__dict__` or calls vars(). A snapshot has those of its own objects.
@@ -228,16 +234,10 @@ void Reads::note_import(PyObject *name) {
 std::optional<Sides::Kind> Reads::change_of(Arguments arguments) const {
   std::optional<Sides::Kind> kind;
   for (PyObject *argument : arguments) {
-    if (!argument || !may_change(argument))
-      continue;
-    const Owned owner = shown_by(argument);
-    PyObject *changed = was_there(argument) ? argument : owner.get();
-    if (!was_there(changed))
-      continue;
-    const Sides::Kind found = keeps_own_state(argument) ? lost_of(changed) : Sides::Kind::once;
+    const auto found = argument && may_change(argument) ? change_of(argument) : std::nullopt;
     if (found == Sides::Kind::lost)
       return found;
-    if (kind != Sides::Kind::own)
+    if (found && kind != Sides::Kind::own)
       kind = found;
   }
   return kind;
